@@ -113,7 +113,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("-v", "more", is_flag=True, is_eager=True, help="With --version: the instruction set of the loops too.")
+@click.option("-v", "more", is_flag=True, is_eager=True, help="With --version: also show the instruction set of the compiled loops.")
 @click.option("--version", is_flag=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use.")
 def cli(more: bool) -> None:
     """Learning and inference by herding, contrastive divergence and Bethe free energies.
@@ -121,8 +121,8 @@ def cli(more: bool) -> None:
     \b
       herd data digits | herd fit-rbm | herd eval
 
-    Commands read an artifact or a data set from a file or stdin and write one artifact to -o FILE or
-    stdout; progress and messages go to stderr.
+    Each command reads a data set or an artifact (a result of herd) from a file or stdin, and writes one artifact to -o FILE
+    or stdout.  Progress and messages go to stderr.
     """
 
 

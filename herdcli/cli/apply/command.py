@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="[DATA]", default="-", required=False)
 @stage(Request, cleaning_options, threads_option, output_options)
 def command(session: Session, request: Request) -> None:
-    """Run new rows through a model and write the result as a data set.
+    """Apply a model to new rows: predict classes, compute features, fill in missing values, decode states.
 
     \b
       herd data digits -o digits.h5
       herd fit-rbm --per-class digits.h5 -o digits.rbm.h5
       herd apply digits.rbm.h5 digits.h5 --want classes -o classes.csv
 
-    MODEL or DATA may be - for stdin, but not both.  Grey values are thresholded as the model's were.
-    Labels and splits of DATA are kept, so that the next stage can learn from the features.  Rows of a large HDF5, Parquet or CSV
-    file stay in it and are written as HDF5, Parquet or CSV some at a time, but those of models in time.
+    The result is a data set with one row per row of DATA; --want chooses what is computed.  Labels and splits of DATA
+    are kept, so that the next command can learn from the features.  The rows are preprocessed as the training
+    rows were: grey values, for example, are thresholded in the same way.
+
+    MODEL or DATA may be - for stdin, but not both.  Large HDF5, Parquet and CSV files are processed block by block and
+    written as HDF5, Parquet or CSV, except with models of sequences.
     """
     from herdcli.cli.apply import classifiers, explanations, large_files
     from herdcli.cli.frame.output import outputs

@@ -23,30 +23,33 @@ class Request:
     want: str | None = option(
         WANT,
         group=OUTPUT,
-        help="features: hidden means or filter outputs; states: hidden states, drawn once; energies; classes: their probabilities, and the "
-        "likeliest as y.  ica: rows, made from filter outputs.  em: clusters as y, responsibilities, factor scores, or rows with "
-        "their gaps filled (completed; of an rbm too, by expectations).  regress: means; of rows in time (--gls ar1) forecasts by the "
-        "last row before whose target is known.  hmm: the likeliest states as y (viterbi), probabilities of states given all rows "
-        "(smoothed), the rows up to each (filtered) or those before it (predicted), or N drawn paths.  lds: the same of its states, "
-        "with standard deviations, or a forecast of N rows.  rtrbm: hidden means, the rows expected (predicted), a forecast.  "
-        "nherd-train --coverage: which classes are in the set of each row, or intervals, multilabel: which labels (sets).  [default: "
-        "classes or else features; em: clusters, scores, viterbi or smoothed; regress: means]",
+        help="Result to write.  features: hidden means, or filter outputs; states: sampled hidden states; energies; classes: "
+        "probabilities of the classes, with the most probable one as y.  ica: rows, reconstructed from filter outputs.  em: clusters (as "
+        "y), responsibilities, factor scores, or rows with missing values filled in (completed; also for an rbm).  regress: means; "
+        "forecasts (--gls ar1) also use the last earlier row with a known target.  hmm: the most probable states as y (viterbi), "
+        "probabilities of the states given all rows (smoothed), the rows so far (filtered) or the rows before (predicted), or N sampled "
+        "paths.  lds: the same for its states, with standard deviations, or a forecast of N rows.  rtrbm: hidden means, expected rows "
+        "(predicted), or a forecast.  nherd-train --coverage: prediction sets of classes or labels, or intervals (sets).  [default: "
+        "classes if there are classes, else features; em: clusters, scores, viterbi or smoothed; regress: means]",
     )
     sequence: str | None = option(
         text(),
         metavar="COLUMN",
         record=where_given(),
-        help="hmm, lds, rtrbm, forecasts: column that says which sequence a row belongs to.  [default: sequence]",
+        help="hmm, lds, rtrbm, forecasts: column that identifies the sequence of each row.  [default: sequence]",
     )
     particles: int | None = option(
-        whole(2), metavar="N", record=where_given(), help="hmm, lds: use a particle filter and smoother with N particles."
+        whole(2),
+        metavar="N",
+        record=where_given(),
+        help="hmm, lds: use a particle filter and smoother with N particles instead of exact recursions.",
     )
     explain: int | None = option(
         whole(1),
         metavar="ROW",
         record=where_given(),
-        help="nherd-train: what the prediction of one row (the first is 1) is made of: its 20 largest terms weight × value by name, "
-        "their standard deviations, the bias, and the score they add up to.",
+        help="nherd-train: explain the prediction for one row (the first is 1) by its 20 largest terms weight × value, with standard "
+        "deviations, the bias, and the score that all terms add up to.",
     )
     input_format: str | None = shared_options.input_format()
     label: str | None = shared_options.label()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @input_argument
 @stage(Request, weights_option, cleaning_options, row_shard_option, output_options)
 def command(session: Session, request: Request) -> None:
-    """Change a data set's format; normalise its images, cut pictures and signals into pieces, draw its split.
+    """Convert data sets and models between formats, and preprocess images, signals and splits.
 
     \b
       herd data digits | herd convert - -o digits.parquet
@@ -29,16 +29,16 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --hidden 20 --epochs 2 | herd convert -o model.onnx
       herd data digits | herd convert --subsample 2 --mask ellipse --equalize --split .5,0,.5 -o small.h5
 
-    --patches cuts squares from pictures, --segments stretches from signals, both at random places drawn with
-    the seed; labels and splits are kept.  --hold-out makes a split that tests some labels under a condition
-    they were not trained in.  --to rbm, dbn or classifier reads weights learned by another program, for
-    herd eval --data.  HDF5 and Parquet outputs are sealed artifacts that record where they come from; CSV,
-    NPZ, svmlight and netCDF (ArviZ, also of samples and herding) are plain exports.
+    HDF5 and Parquet outputs are sealed artifacts, which record their history.  CSV, NPZ, svmlight and netCDF
+    are plain exports; netCDF, for ArviZ, also takes the artifacts of kernel-herd and herd.  Large HDF5 and Parquet
+    files are copied to HDF5, Parquet or CSV block by block if their rows do not change.
 
-    Rows that go as they are from a large HDF5 or Parquet file into HDF5, Parquet or CSV are never in memory together.
+    --patches and --segments cut pieces from images and signals, and keep labels and splits.  --hold-out makes a
+    split that tests some labels under a condition that they were not trained in.
 
-    INPUT may be a model: rbm, dbn and ica become .safetensors, these, classifiers and regressions .onnx, and
-    classifiers of hashed text .vw, Vowpal Wabbit's readable weights.
+    Models: --to rbm, dbn or classifier imports weights of another program, for herd eval --data.  As INPUT, an rbm,
+    dbn or ica can be written as .safetensors or .onnx, a classifier or regression as .onnx, and a classifier of
+    hashed text as .vw, Vowpal Wabbit's readable weights.
     """
     from herdcli.artifacts.formats import format_detection
     from herdcli.cli.convert.datasets import convert

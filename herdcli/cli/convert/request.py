@@ -45,69 +45,71 @@ class Request:
     format: str | None = option(
         choice(*FORMATS), group=OUTPUT, record=unrecorded(), help="Write this format.  [default: by the suffix of -o, else hdf5]"
     )
-    label: str | None = option(text(), metavar="COLUMN", group=INPUT, help="Column that holds the labels; none: no labels.  [default: y]")
+    label: str | None = option(
+        text(), metavar="COLUMN", group=INPUT, help="Column with the labels; none: no labels.  [default: y, label, class or target]"
+    )
     to: str = option(
         choice("dataset", *kinds_with("imports")),
         default="dataset",
-        help="What INPUT becomes; rbm: weights W, b, c, or those of scikit-learn, or weight_matrix, vbias, hbias, from NPZ, HDF5 or "
-        "safetensors; dbn: layers.0.W, …; classifier: Vowpal Wabbit's readable model.",
+        help="Kind of the result.  rbm and dbn import weights from NPZ, HDF5 or safetensors, named W, b, c (or as in scikit-learn, or "
+        "weight_matrix, vbias, hbias; dbn: layers.0.W, …); classifier imports Vowpal Wabbit's readable model.",
     )
     units: str = unit_options.units()
     visible_units: str | None = unit_options.visible_units()
     hidden_units: str | None = unit_options.hidden_units()
     threshold: float | None = option(
-        number(0, 1), group=INPUT, help="--to rbm, dbn: pixels were on from this fraction of the range upwards."
+        number(0, 1), group=INPUT, help="With --to rbm or dbn: fraction of the range at or above which pixels were on in training."
     )
     value_range: tuple[float, float] | None = option(
         shared_options.INTERVAL,
         "--range",
         metavar="LO,HI",
         group=INPUT,
-        help="--to rbm, dbn: the range of the data's values.",
+        help="With --to rbm or dbn: lowest and highest value of the training data, such as 0,255.",
     )
-    subsample: int | None = option(whole(2), metavar="F", help="Images: take means of F × F pixels.")
+    subsample: int | None = option(whole(2), metavar="F", help="Images: shrink by averaging squares of F × F pixels.")
     mask: str | None = option(
         text(),
         metavar="FILE|ellipse[:ACROSS,DOWN]",
         record=as_recorded(_recorded_mask),
-        help="Images: set pixels outside to the lowest value; FILE has one row, 0 outside.",
+        help="Images: set pixels outside the mask to the lowest value; FILE has one row, with 0 outside.",
     )
-    equalize: bool = flag(help="Images: equalise them to their common histogram, inside the mask.")
+    equalize: bool = flag(help="Images: give all images their common histogram of grey values, inside the mask.")
     transpose: bool = flag(help="Swap rows and columns before anything else.")
     patches: int | None = option(
         whole(1),
         metavar="SIZE",
         only=Excludes("segments", refusal="--patches and --segments cut in different ways", hint="ask for one at a time"),
-        help="Cut squares of SIZE pixels from pictures, at random places.",
+        help="Images: cut out squares of SIZE × SIZE pixels at random positions.",
     )
     segments: int | None = option(
         whole(1),
         metavar="LENGTH",
-        help="Cut stretches of LENGTH rows from the columns, at random places (rows are points in time, columns signals).",
+        help="Signals: cut out segments of LENGTH rows at random positions (rows are points in time, columns are signals).",
     )
-    count: int | None = option(whole(1), "-m", "--count", help="How many patches or segments.  [default: 10000]")
+    count: int | None = option(whole(1), "-m", "--count", help="Number of patches or segments.  [default: 10000]")
     binarize: str | None = option(
         choice("median", "stochastic"),
         record=where_given(),
-        help="Zeros and ones. median: 1 from a cut upwards that divides the column's training rows nearest to halves. "
-        "stochastic: drawn with the seed, 1 with the probability that the value is as a share of the value range.",
+        help="Make values 0 or 1.  median: split each column at the median of its training rows; stochastic: 1 with a probability "
+        "equal to the value as a fraction of the value range, drawn by --seed.",
     )
-    log: bool = flag(help="Replace every intensity x by log(1 + x).")
+    log: bool = flag(help="Replace each value x by log(1 + x), for intensities.")
     keep: tuple[str, ...] = repeated(
-        text(), metavar="COLUMN", group=INPUT, help="Keep another column of an unsealed file.  May be repeated."
+        text(), metavar="COLUMN", group=INPUT, help="Keep this column too, from a file that herd did not write.  May be repeated."
     )
     hold_outs: tuple[ConditionHoldout, ...] = repeated(
         HOLD_OUT,
         "--hold-out",
         metavar="[NAME:]COLUMN[=VALUE,…]",
         group=INPUT,
-        help="Test some labels on rows with these values, and train on their other rows.  May be repeated.",
+        help="For some of the labels, make rows with these values test rows and the other rows training rows.  May be repeated.",
     )
     split: str | None = option(
         text(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
-        help="Draw a new split with the seed: rows per class, as counts or fractions; other rows are left out.",
+        help="Draw a new split by --seed: counts or fractions of the rows of each class; the remaining rows are left out.",
     )
     seed: int = shared_options.seed()
 

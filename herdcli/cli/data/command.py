@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="[NAME]", type=click.Choice((*SHIPPED, *registry.names())), required=False)
 @stage(Request, output_options)
 def command(session: Session, request: Request) -> None:
-    """Write a data set: the digits that ship with herd, or a set of the papers, downloaded once.
+    """Write an example data set: the digits that come with herd, or one of the papers, downloaded once.
 
     \b
       herd data digits -o digits.h5
@@ -32,11 +32,12 @@ def command(session: Session, request: Request) -> None:
     digits: 1,797 handwritten digits of 8×8 pixels (UCI Optical Recognition, CC BY 4.0) with a
     stratified split 60/20/20.
 
-    The other sets are downloaded from where they are published, converted, checked and kept in the
-    folder HERD_DATA, by default the user's cache folder. Sets that are there need no network. A set
-    whose licence is not free asks for --accept-licence once. HERD_DATA_MIRROR names addresses that
-    are tried first, for finished sets and for published files. Downloads need the extra: pip install
-    'herdcli[data]'. Published files are kept in HERD_DATA/sources; a file put there by hand is used.
+    The other sets are downloaded from their publishers, converted, checked and stored in the folder $HERD_DATA
+    (default: in your cache folder); after that, no network is needed.  Downloads need pip install 'herdcli[data]'.
+    A set whose licence is not free needs --accept-licence once.
+
+    The published files are stored in $HERD_DATA/sources; files that you put there are used instead of downloads.
+    $HERD_DATA_MIRROR lists addresses that are tried first, for converted sets and for published files.
     """
     from herdcli.cli.data import fetching, listing
 

@@ -16,18 +16,18 @@ class Request:
 
     name: str | None = unrecorded()
     accept_licence: bool = flag(
-        record=unrecorded(), help="Download sets that state no licence, or allow research or non-commercial use only."
+        record=unrecorded(), help="Also download data sets without a stated licence, or for research or non-commercial use only."
     )
-    where: bool = flag(record=unrecorded(), help="Print where the set is kept, or the folder of all sets, and stop.")
+    where: bool = flag(record=unrecorded(), help="Print the path of the data set, or of the folder of all sets, and stop.")
     all_sets: bool = flag(
         "--all",
         record=unrecorded(),
         only=Excludes("name", refusal=ONE_TASK, hint=HINT),
-        help="Download every set that the figures and tables of the papers are made of.",
+        help="Download all data sets that the figures and tables of the papers need.",
     )
     list_sets: bool = flag(
         "--list",
         record=unrecorded(),
         only=Excludes("name", "all_sets", refusal=ONE_TASK, hint=HINT),
-        help="List the sets: size, contents, figures, licence, origin, and whether each is here.",
+        help="List the data sets: size, contents, use in the papers, licence, origin, and whether each is downloaded.",
     )

@@ -23,26 +23,28 @@ if TYPE_CHECKING:
     output_options,
 )
 def command(session: Session, request: Request) -> None:
-    """Say how good results are: one row per artifact.
+    """Evaluate models, classifiers, samples, marginals and filters: one row per artifact.
 
     \b
       herd data digits | herd fit-rbm | herd eval
       herd data digits | herd fit-rbm --per-class --hidden 16 | herd eval --require 'error<0.10' --format json
       herd data digits | herd fit-rbm --hidden 16 | herd eval --plot filters filters.png
 
-    Every row has a cheap baseline and a verdict: ok, or what is wrong with the model in a few words.
+    Each row has a simple baseline for comparison, and a verdict: ok, or a short description of the problem.
+    The columns depend on the kind of artifact.
 
     rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard error),
-    pseudo-likelihood, reconstruction, free-energy gap to the training rows, and for models of classes the
-    classification error beside nearest neighbour and the majority; dbn: a lower bound on the likelihood;
-    --data FILE judges these, and models made by em and regress, on other rows.  classifier: errors and the
-    quality of its confidences on held-out examples.  samples: their MMD, also to other rows (--data) or a
-    closed form (--target), and with --trace for each number of atoms.  beliefs, network: convergence,
-    likelihoods (a network's also of --data), distance
-    from --reference; networks may be BIF, UAI and other text.  ica: distance from the known mixing, locality of the filters
-    (Gabor fits), score matching on held-out rows.  rbm-pairs: with --gallery DATA, rank-n error rates beside
-    correlation, eigenfaces, fisherfaces and δppca.  -o FILE.h5 stores the table as a `report` artifact;
-    --report FILE.html writes a page to share.
+    pseudo-likelihood, reconstruction error and free-energy gap to the training rows; with --per-class also the
+    classification error, compared with nearest neighbours and the majority class.  dbn: a lower bound on the likelihood.
+
+    classifier: errors and calibration on held-out examples.  samples: MMD (distance between kernel mean embeddings)
+    to the rows they represent, to other rows (--data) or to a distribution (--target).  beliefs, network:
+    convergence, likelihoods, and distance from --reference.  ica: distance from the known mixing, locality of the
+    filters (Gabor fits), score matching on held-out rows.  rbm-pairs: with --gallery, rank-n error rates, compared with
+    correlation, eigenfaces, fisherfaces and δppca.
+
+    --data FILE evaluates on other rows; networks may be BIF, UAI and other text.  -o FILE.h5 stores the table
+    as a report artifact; --report FILE.html writes a page for sharing.
     """
     from herdcli.cli.eval.run import evaluate
 

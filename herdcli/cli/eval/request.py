@@ -39,44 +39,44 @@ class Request:
         choice("tsv", "aligned", "json", "csv", "markdown", "latex"),
         group=OUTPUT,
         record=unrecorded(),
-        help="How the table is written.  [default: aligned on a terminal, tsv in a pipe]",
+        help="Format of the table.  [default: aligned on a terminal, else tsv]",
     )
     requirements: tuple[str, ...] = repeated(
         text(),
         "--require",
         metavar="COLUMN<NUMBER",
         group=OUTPUT,
-        help="A requirement such as error<0.05; exit 1 if a row fails it.  May be repeated.",
+        help="Exit with 1 if a row does not meet this condition, such as error<0.05.  May be repeated.",
     )
     unit: str = option(choice("nats", "bits"), default="nats", help="Unit of log-likelihoods and code lengths.")
     calibrate: str = option(
         choice("auto", "valid", "cross-fit"),
         default="auto",
-        help="Rows that class energies are calibrated on; cross-fit needs fit-rbm --folds.",
+        help="Rows that calibrate the class energies of models with --per-class; cross-fit needs fit-rbm --folds.",
     )
     mlr_penalty: float | str = option(
         shared_options.PENALTY,
         default="auto",
-        help="L2 penalty of the logistic regression on class energies; auto: 5-fold cross-validation.",
+        help="L2 penalty of the logistic regression that calibrates class energies; auto: by 5-fold cross-validation.",
     )
     likelihood: str = option(
         choice("auto", "exact", "ais", "none"),
         default="auto",
-        help="How log Z is computed; auto: exact up to 25 two-state units in the smaller layer, 37 beside gaussian ones, else annealed "
-        "until successive runs agree; ais: annealed once; none: the errors of models of classes without any likelihood.",
+        help="How log Z of an RBM is computed.  auto: exact up to 25 two-state units in the smaller layer (37 if the other is gaussian), "
+        "else annealed importance sampling (AIS) until successive runs agree; ais: one such run; none: only classification errors.",
     )
-    chains: int = option(whole(2), default=100, help="Annealed chains.")
+    chains: int = option(whole(2), default=100, help="Number of AIS chains; more chains give a smaller standard error.")
     temperatures: int | None = option(
-        whole(1), help="Temperatures of ais; otherwise the most that annealing may take.  [default: 1000; 5000]"
+        whole(1), help="Number of AIS temperatures; with --likelihood auto, their maximum.  [default: 1000 for ais, 5000 for auto]"
     )
-    reverse: bool = flag(help="Also anneal back from the model: a second estimate, which errs in the other direction.")
+    reverse: bool = flag(help="Also run AIS in reverse, from the model: a second estimate of log Z, which errs in the other direction.")
     plots: tuple[tuple[str, str], ...] = repeated(
         PLOT,
         "--plot",
         metavar="NAME FILE",
         group=OUTPUT,
         record=output_file(),
-        help="Draw this picture of the artifact into FILE (.png, .pdf, .svg); all: every one, name.svg as name-PLOT.svg.  "
+        help="Draw this plot of the artifact into FILE (.png, .pdf, .svg); all: every plot, name.svg becoming name-PLOT.svg.  "
         + plots_by_kind(),
     )
     report: str | None = option(
@@ -84,61 +84,75 @@ class Request:
         metavar="FILE.html",
         group=OUTPUT,
         record=output_file(record_as_file),
-        help="Also write one self-contained page: figures, pictures, and how each artifact was made.",
+        help="Also write an HTML page with the numbers, the plots and the history of each artifact, for sharing.",
     )
-    keep_going: bool = flag(help="Skip artifacts that cannot be evaluated, with a warning.")
-    confusion: bool = flag(help="Classifiers: true classes against predicted ones.")
-    mcnemar: bool = flag(help="Pairs of classifiers: McNemar's test.")
-    tournament: bool = flag(help="Classifiers of many tasks, or a report of them: who wins how often.")
+    keep_going: bool = flag(help="Skip artifacts that cannot be evaluated, with a warning, instead of stopping.")
+    confusion: bool = flag(help="Classifiers: print the confusion matrix, true by predicted classes.")
+    mcnemar: bool = flag(help="Classifiers: compare each pair by McNemar's test on the same rows.")
+    tournament: bool = flag(help="Classifiers of several tasks, or a report of them: count how often each algorithm beats each other one.")
     reference: str | None = option(
         text(),
         metavar="FILE",
         group=INPUT,
         record=as_file(),
-        help="Judge beliefs by these marginals (.MAR text or beliefs), a network by this network.",
+        help="Correct answer to compare with: marginals (.MAR text or beliefs) for beliefs, a network for networks.",
     )
     data: str | None = option(
-        text(), metavar="FILE", group=INPUT, record=as_file(), help="Judge models, classifiers, samples and filters on these rows."
+        text(),
+        metavar="FILE",
+        group=INPUT,
+        record=as_file(),
+        help="Evaluate on these rows instead of the held-out rows that the artifact refers to.",
     )
     target: str | None = option(
         text(),
         metavar="NAME[:…]",
         group=INPUT,
         record=as_recorded(_recorded_target),
-        help="Samples: compare with this closed form (see kernel-herd).",
+        help="Samples: compare with this distribution (see herd kernel-herd).",
     )
-    trace: bool = flag(help="Samples: one row for each of log-spaced numbers of atoms.")
-    kernel: str | None = option(text(), metavar="NAME", help="Samples: judge with this kernel.  [default: their own]")
+    trace: bool = flag(help="Samples: one row for each of several numbers of atoms, evenly spaced on a log scale.")
+    kernel: str | None = option(
+        text(), metavar="NAME", help="Samples: kernel that defines the error.  [default: the one they were chosen with]"
+    )
     scores: str | None = option(
         text(),
         metavar="FILE|PREFIX",
         record=where_changed(None, recorded_scores),
-        help="Samples: compare with the law of these scores ∇ log p.",
+        help="Samples: compare with the distribution that has these gradients of the log density, by a Stein kernel; a file, or columns "
+        "with this prefix.",
     )
     mixing: str | None = option(
-        text(), metavar="FILE", group=INPUT, record=as_file(), help="ica: the known mixing A of x = A s, as rows of a data set."
+        text(),
+        metavar="FILE",
+        group=INPUT,
+        record=as_file(),
+        help="ica: data set whose rows are those of the known mixing matrix A (x = A s).",
     )
     true_sources: str | None = option(
-        text(), metavar="FILE", group=INPUT, record=as_file(), help="ica: the sources that --data was mixed from, row by row."
+        text(), metavar="FILE", group=INPUT, record=as_file(), help="ica: data set with the true sources of each row of --data."
     )
     gallery: str | None = option(
         text(),
         metavar="DATA",
         group=INPUT,
         record=as_file(),
-        help="Pairs: rank-n error rates when test rows of DATA are looked for among its training rows.",
+        help="rbm-pairs: match the test rows of DATA to its training rows, and report rank-n error rates.",
     )
-    probes: str = option(choice("test", "valid"), default="test", group=INPUT, help="Gallery: rows to recognise.")
+    probes: str = option(choice("test", "valid"), default="test", group=INPUT, help="With --gallery: rows to recognise.")
     probe_sets: str | None = option(
-        text(), metavar="COLUMN", group=INPUT, help="Gallery: error rates for each value of this column.  [default: probe_set, if there]"
+        text(),
+        metavar="COLUMN",
+        group=INPUT,
+        help="With --gallery: report error rates for each value of this column.  [default: probe_set, if present]",
     )
-    gallery_images: int | None = option(whole(1), group=INPUT, help="Gallery: images per person.  [default: all]")
-    drop_first: int = option(whole(0), default=0, help="Gallery: leading eigenfaces left out.")
+    gallery_images: int | None = option(whole(1), group=INPUT, help="With --gallery: number of training images per person.  [default: all]")
+    drop_first: int = option(whole(0), default=0, help="With --gallery: number of leading eigenfaces to leave out.")
     dimensions: tuple[int, ...] = option(
         DIMENSIONS,
         default=(199, 200, 10, 30),
         metavar="E,F,W,B",
-        help="Gallery: sizes of eigenfaces, fisherfaces and the two models of δppca, fewer where the data forbid.",
+        help="With --gallery: dimensions of eigenfaces, fisherfaces, and δppca within and between persons; fewer if the data have fewer.",
     )
     seed: int = shared_options.seed()
     exact: bool = shared_options.exact()

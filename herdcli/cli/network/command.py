@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="[INPUT]", default="-", required=False)
 @stage(Request, output_options)
 def command(session: Session, request: Request) -> None:
-    """Make a Boltzmann machine on a grid, tree or random graph, convert or describe a network, or make one of an HMM or a template.
+    """Generate, convert or describe graphical models, or build one from an HMM or a template.
 
     \b
       herd network grid --rows 10 --columns 10 --sigma-w 2 | herd ups-infer --algorithm junction-tree
@@ -33,13 +33,15 @@ def command(session: Session, request: Request) -> None:
       herd network unroll weather.bif --steps 20 -o weather20.bif
       herd network from-hmm nights.em.h5 --evidence night.csv | herd ups-infer --algorithm junction-tree
 
-    INPUT is the network of convert and describe, the hmm of from-hmm, or the template of unroll: a network of two slices, whose variables
-    are called X_0 in the first and X_t in the present one (X_0 and X_1, or X0 and Xt, are taken too).  describe writes parents, children,
-    Markov blankets, ancestors, the moral graph and bounds on treewidth, as JSON or as a table.
+    grid, tree and random draw a Boltzmann machine with that graph.  convert changes the format of INPUT.  describe
+    writes the parents, children, Markov blankets and ancestors of its variables, the moral graph and bounds on the
+    treewidth, as JSON or as a table.  from-hmm turns an HMM from herd em and observed rows into a network.  unroll
+    repeats a template, a network of two time slices: its variables are called X_0 in the first slice and X_t in
+    the second (or X_0 and X_1, or X0 and Xt).
 
-    Formats: UAI (.uai), libDAI factor graphs (.fg), the artifact (HDF5); of Bayesian networks also BIF (.bif), XMLBIF (.xmlbif, .bifxml,
-    .xml), Hugin (.net) and GeNIe (.xdsl, .dsl).  Names that a format cannot hold go into NAME.names.json beside it, which is read with
-    it again.
+    Formats: HDF5 (the artifact), UAI (.uai) and libDAI factor graphs (.fg); for Bayesian networks also BIF (.bif),
+    XMLBIF (.xmlbif, .bifxml, .xml), Hugin (.net) and GeNIe (.xdsl, .dsl).  Names that a format cannot hold are written
+    to NAME.names.json, which is read together with the network.
     """
     from herdcli.cli.frame.rows import network_files
     from herdcli.cli.frame.rows.network_files import load_network

@@ -33,10 +33,13 @@ class Request:
 
     structure: str
     source: str = input_file()
-    rows: int = option(whole(1), default=5, only=OneOf("structure", "grid", positional=True), help="Rows of a grid.")
-    columns: int = option(whole(1), default=5, only=OneOf("structure", "grid", positional=True), help="Columns of a grid.")
+    rows: int = option(whole(1), default=5, only=OneOf("structure", "grid", positional=True), help="Number of rows of a grid.")
+    columns: int = option(whole(1), default=5, only=OneOf("structure", "grid", positional=True), help="Number of columns of a grid.")
     nodes: int = option(
-        whole(1), default=25, only=OneOf("structure", "tree", "random", positional=True), help="Variables of a tree or random graph."
+        whole(1),
+        default=25,
+        only=OneOf("structure", "tree", "random", positional=True),
+        help="Number of variables of a tree or random graph.",
     )
     degree: float = option(
         number(0), default=4.0, only=OneOf("structure", "random", positional=True), help="Mean number of neighbours in a random graph."
@@ -44,13 +47,16 @@ class Request:
     sigma_w: float = option(number(0), default=1.0, only=DRAWN, help="Standard deviation of the weights.")
     sigma_b: float = option(number(0), default=1.0, only=DRAWN, help="Standard deviation of the biases around −½ Σ weights.")
     observe: str | None = option(
-        choice("border", "leaves"), group=INPUT, only=DRAWN, help="Give marginals for the border of a grid, or for leaves."
+        choice("border", "leaves"),
+        group=INPUT,
+        only=DRAWN,
+        help="Also draw observed marginals, for the border variables of a grid or for leaves.",
     )
     sigma_alpha: float = option(
         number(0),
         default=1.0,
         only=(DRAWN, Condition("observe", why="without --observe")),
-        help="Observed marginals are 1/(1+e^α), α ~ N(0, σ²).",
+        help="With --observe: standard deviation σ of α in the observed marginals 1/(1+e^α), α ~ N(0, σ²).",
     )
     evidence: str | None = option(
         text(),
@@ -58,7 +64,7 @@ class Request:
         group=INPUT,
         record=where_changed(None, lambda value: "file"),
         only=OneOf("structure", "from-hmm", positional=True),
-        help="The rows that the states of from-hmm emitted; a column 'sequence' divides them.",
+        help="With from-hmm: the observed rows; a column 'sequence' tells sequences apart.",
     )
     steps: int = option(
         whole(1),
@@ -66,7 +72,7 @@ class Request:
         group=LEARNING,
         record=where_changed(10),
         only=OneOf("structure", "unroll", positional=True),
-        help="Slices of unroll.",
+        help="With unroll: number of slices (time steps) of the result.",
     )
     format: str | None = shared_options.output_format(*shared_options.NETWORK_FORMATS, *DESCRIPTION_FORMATS)
     input_format: str | None = shared_options.network_format()

@@ -29,10 +29,10 @@ class Request:
     """The arguments and options of `herd check`."""
 
     sources: tuple[str, ...] = input_file()
-    seal_only: bool = flag(help="Only compare lengths and digests, without reading the contents: quick.")
+    seal_only: bool = flag(help="Only compare lengths and digests, without interpreting the contents (faster).")
     rerun: bool = flag(
         only=Excludes("seal_only", hint="without --rerun the file alone is looked at"),
-        help="Rebuild each FILE from its history and compare: same bytes, or within a tolerance.",
+        help="Rebuild each FILE from its history and compare the results.",
     )
     inputs: tuple[str, ...] = repeated(
         text(),
@@ -40,7 +40,7 @@ class Request:
         metavar="FILE",
         record=input_file(),
         only=INPUTS,
-        help="An input of that history, matched by its digest; repeatable.",
+        help="With --rerun: an input file of the history, recognised by its digest; repeatable.",
     )
     max_time: float = option(
         number(0, open_low=True),
@@ -48,7 +48,7 @@ class Request:
         metavar="SECONDS",
         record=unrecorded(),
         only=RERUN,
-        help="Most time that --rerun may take for each FILE.",
+        help="Maximum time of --rerun for each FILE.",
     )
     max_disk: int = option(
         SIZE,
@@ -56,7 +56,7 @@ class Request:
         metavar="SIZE",
         record=unrecorded(),
         only=RERUN,
-        help="Most bytes that --rerun may write, into $TMPDIR.",
+        help="Maximum number of bytes that --rerun writes to $TMPDIR.",
     )
 
     def refuse(self) -> None:
@@ -74,7 +74,7 @@ class Request:
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
 @stage(Request, threads_option)
 def command(session: Session, request: Request) -> int:
-    """Verify artifacts: their seals, and that their contents are valid for their kind; print nothing when all is well.
+    """Verify that artifacts are undamaged and valid; print nothing if they are.
 
     \b
       herd data digits -o digits.h5
@@ -82,13 +82,15 @@ def command(session: Session, request: Request) -> int:
       herd fit-rbm digits.h5 --epochs 5 -o rbm.h5
       herd check --rerun rbm.h5 --input digits.h5
 
-    A damaged file, or one that was sealed with shapes or values that no command writes, is named and the exit
-    code is 65.  An unsealed data set is named but is not an error.  With several files the worst exit code counts.
-    The seal says that a file is whole; --rerun shows that it can be made again: "same bytes" on a machine of the same kind, elsewhere
-    the largest relative difference, and exit code 1 if rounding does not explain it.
+    The seal is a digest of the contents.  The exit code is 65 if a file is damaged, or has shapes or values that no
+    command writes; an unsealed data set is reported, but is not an error.  With several files, the largest exit
+    code counts.
 
-    A history is what somebody wrote into the file.  --rerun takes from it only options that the command line would take, reads only
-    files of the digests in it, writes only into a scratch folder, and keeps to --max-time, --max-memory and --max-disk.
+    --rerun repeats the commands in the history of a file and compares the results.  It prints "same bytes", which
+    you can expect on the same kind of machine, or the largest relative difference; the exit code is 1 if rounding
+    does not explain it.  Anyone can write a history, so --rerun accepts only what the command line accepts, reads
+    only files with the recorded digests, writes only into a scratch folder, and obeys --max-time, --max-memory and
+    --max-disk.
     """
     from herdcli.artifacts.sealed import sealing
 

@@ -12,7 +12,7 @@ from herdcli.cli.frame.run.console import write_stdout
 @click.command("completion", cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print a script with which the shell completes commands, options and values of herd.
 
     \b
       herd completion bash > herd.bash

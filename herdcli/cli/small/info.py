@@ -28,16 +28,18 @@ class Request:
 
     sources: tuple[str, ...] = input_file()
     top: int | None = option(
-        whole(1), metavar="N", record=unrecorded(), help="The N strongest features of each class, with ± two standard deviations."
+        whole(1), metavar="N", record=unrecorded(), help="Also show the N most important features of each class, ± two standard deviations."
     )
-    format: str = option(choice("text", "json"), default="text", group=OUTPUT, record=unrecorded(), help="For people or for programs.")
+    format: str = option(
+        choice("text", "json"), default="text", group=OUTPUT, record=unrecorded(), help="Output format; json is for programs."
+    )
 
 
 @click.command("info", cls=Command)
 @click.argument("sources", metavar="[FILE]...", nargs=-1)
 @stage(Request)
 def command(session: Session, request: Request) -> None:
-    """Show what files hold: kind, arrays, settings, and the whole history of the pipeline.
+    """Show the contents of artifacts and data files: kind, arrays, settings and history.
 
     \b
       herd data digits | herd fit-rbm --epochs 5 | herd info

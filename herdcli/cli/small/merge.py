@@ -31,11 +31,15 @@ class Request:
     rule: str = option(
         choice("precision", "evidence", "mean"),
         default="precision",
-        help="How classifiers are merged.  precision: evidence adds up, the prior counts once; evidence: means weighted by what each "
-        "learned; mean: plain means.",
+        help="How classifiers are combined.  precision: precisions add up, without the repeated prior; evidence: means of the weights, "
+        "each classifier counting by what it has learned; mean: plain means.",
     )
     data: str | None = option(
-        text(), metavar="FILE", group=INPUT, record=as_file(), help="Labelled examples to calibrate a classifier's confidence on."
+        text(),
+        metavar="FILE",
+        group=INPUT,
+        record=as_file(),
+        help="Labelled examples on which the confidences of the merged classifier are calibrated.",
     )
 
 
@@ -43,7 +47,7 @@ class Request:
 @click.argument("models", metavar="MODEL|SHARD...", nargs=-1, required=True)
 @stage(Request, output_options)
 def command(session: Session, request: Request) -> None:
-    """Join the shards of one run, or make one classifier of several that learned from different parts of a stream.
+    """Join the shards of one run, or combine classifiers that were trained on different data.
 
     \b
       herd data digits -o digits.h5
@@ -56,8 +60,9 @@ def command(session: Session, request: Request) -> None:
       herd nherd-train digits.h5 --split .3,.2,.2 --seed 2 -o 2.h5
       herd merge 1.h5 2.h5 -o both.h5
 
-    Shards, in any order, give exactly the output of the run without --shard: artifact or, by the suffix of -o,
-    table and text.  All shards are needed, made by one command with the same options and inputs.
+    A shard is the part of a run that one process did with --shard I/N.  Merging all N shards, in any order, gives exactly the
+    output of the run without --shard: an artifact or, by the suffix of -o, a table or text.  The options and inputs of
+    all shards must be the same.
     """
     from herdcli.artifacts.atomic_output import check_destination
 

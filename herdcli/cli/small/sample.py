@@ -32,28 +32,36 @@ class Request:
 
     model: str = input_file()
     count: int = option(
-        whole(1), "-m", "--count", default=100, help="Rows to draw, per class if there are several; for an hmm, lds or rtrbm, sequences."
+        whole(1),
+        "-m",
+        "--count",
+        default=100,
+        help="Number of rows to draw, per class if there are several; for an hmm, lds or rtrbm, number of sequences.",
     )
-    burn_in: int = option(whole(1), resolved=True, help="Sweeps before a chain's first row.  [default: 1000, or none needed; rtrbm: 50]")
-    chains: int | None = option(whole(1), help="Chains that share the rows.  [default: one for each row]")
+    burn_in: int = option(
+        whole(1),
+        resolved=True,
+        help="Gibbs sweeps before the first row of each chain.  [default: 1000 if chains are needed; rtrbm: 50]",
+    )
+    chains: int | None = option(whole(1), help="Number of Gibbs chains, which share the rows.  [default: one for each row]")
     thin: int = option(
-        whole(1), default=100, only=Condition("chains", why="with one chain for each row"), help="Sweeps between two rows of a chain."
+        whole(1), default=100, only=Condition("chains", why="with one chain for each row"), help="Gibbs sweeps between two rows of a chain."
     )
-    means: bool = flag(help="Write the means of the visible units instead of their states.")
+    means: bool = flag(help="Write the means of the visible units instead of sampled values (smoother images).")
     given: str | None = option(
         text(),
         metavar="FILE",
         record=input_file(),
-        help="Rows whose entries are kept fixed; NaN entries are drawn.  Of a network states, or their names.",
+        help="Data set with rows to complete: NaN entries are drawn, the others stay.  For a network: states, or their names.",
     )
     mask: str | None = option(
         text(),
         metavar="FILE",
         record=input_file(),
         only=Condition("given", why="without --given"),
-        help="With --given: 0 where an entry is drawn, for each row or one row for all.",
+        help="With --given: data set with 0 for entries to draw; one row for each row of --given, or one for all.",
     )
-    steps: int | None = option(whole(1), record=where_given(), help="Length of the sequences of an hmm, lds or rtrbm.  [default: 100]")
+    steps: int | None = option(whole(1), record=where_given(), help="hmm, lds, rtrbm: length of each sequence.  [default: 100]")
     seed: int = shared_options.seed()
 
     def resolved(self, given: frozenset[str]) -> Request:
@@ -65,19 +73,22 @@ class Request:
 @click.argument("model", metavar="[MODEL]", default="-", required=False)
 @stage(Request, threads_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
-    """Draw rows from a model and write them as a data set.
+    """Draw new rows from a model, or fill in the unknown entries of given rows.
 
     \b
       herd data digits | herd fit-rbm --hidden 50 | herd sample -m 20 --burn-in 500 -o samples.csv
       herd data digits | herd fit-rbm --per-class | herd sample -m 5 --means -o digits.npz
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
-    MODEL is an rbm, dbn, mixture, factors, hmm, lds, rtrbm or network (UAI, .fg and BIF too).  Rows of a network are independent
-    where its junction tree is small, else those of blocked Gibbs chains; states that have names are written by them.  Those of an rbm
-    are independent where one layer's states are few enough to be weighed, unless --burn-in or --chains ask for Gibbs chains, which
-    start at hidden states drawn at natural parameter 0.  Rows of models of classes carry their class as y, those of a mixture their
-    component, and sequences of an hmm their states.  With --given each of its rows is drawn --count times [default: once], with its
-    known entries kept fixed.
+    MODEL is an artifact of kind rbm, dbn, mixture, factors, hmm, lds, rtrbm or network; a network may also be UAI,
+    .fg or BIF text.  The result is a data set.  y is the class if there is one model per class, the component of a
+    mixture, or the state of an hmm.
+
+    The rows are independent if that is possible: a network needs a small junction tree, an rbm a layer with few enough
+    states to compute all probabilities.  Otherwise, or if you give --burn-in or --chains for an rbm, they come from Gibbs
+    chains (blocked, for a network).
+
+    With --given FILE, the known entries of each row stay fixed and the others are drawn, --count times (default: once).
     """
     from herdcli.cli.frame.output import outputs
     from herdcli.cli.network.sample_models import load_sampled_model

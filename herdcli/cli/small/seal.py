@@ -26,14 +26,15 @@ class Request:
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True)
 @stage(Request)
 def command(session: Session, request: Request) -> None:
-    """Seal files that were edited on purpose, in place; if that fails a file stays as it was.
+    """Renew the seals of files that you edited on purpose, in place.
 
     \b
       herd data digits -o digits.h5
       herd seal digits.h5
 
-    Only the header line changes.  An HDF5 file without a herd header is a data set that needs no
-    seal; `herd convert data.h5 -o sealed.h5` turns it into an artifact.
+    The seal is a digest of the contents, which herd checks when it reads a file.  Only the header line changes; if sealing
+    fails, the file stays as it was.  An HDF5 file without a herd header is a data set that needs no seal;
+    herd convert data.h5 -o sealed.h5 turns it into an artifact.
     """
     from herdcli.artifacts.sealed import sealing
 

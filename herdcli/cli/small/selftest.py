@@ -29,23 +29,23 @@ class Request:
         "--topic",
         metavar="NAME",
         record=unrecorded(),
-        help="Only loops, rbm, herding, quadrature, markov, online or ica; repeatable.",
+        help="Run only the tests of loops, rbm, herding, quadrature, markov, online or ica; repeatable.",
     )
     format: str | None = option(
-        choice("tsv", "aligned", "json", "csv", "markdown"), group=OUTPUT, record=unrecorded(), help="How the table is written."
+        choice("tsv", "aligned", "json", "csv", "markdown"), group=OUTPUT, record=unrecorded(), help="Format of the table."
     )
 
 
 @click.command("selftest", cls=Command)
 @stage(Request)
 def command(session: Session, request: Request) -> None:
-    """Check known answers on this machine: closed forms, enumerations, one method against another.
+    """Test this installation: compare results with closed forms, enumerations and other methods.
 
     \b
       herd selftest
       herd selftest --topic herding --format markdown
 
-    Takes seconds; exit 1 if an answer is wrong.
+    It takes some seconds.  The exit code is 1 if a result is wrong.
     """
     from herdcli.evaluation import selftest, table
 

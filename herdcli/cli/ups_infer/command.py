@@ -6,29 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from herdcli.cli.frame.options.common_options import (
-    checkpoint_options,
-    format_option,
-    input_argument,
-    missing_rows_option,
-    network_format_option,
-    output_options,
-    seed_option,
-    stage,
-    threads_option,
-)
+from herdcli.cli.frame.options.common_options import checkpoint_options, input_argument, output_options, stage, threads_option
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run import shards
-from herdcli.cli.ups_infer.options import (
-    algorithm_options,
-    auto_options,
-    evidence_options,
-    gibbs_options,
-    iteration_options,
-    result_options,
-)
-from herdcli.cli.ups_infer.query_options import query_options
-from herdcli.cli.ups_infer.request import FORMATS, Request
+from herdcli.cli.ups_infer.request import Request
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
@@ -36,24 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("ups-infer", cls=Command)
 @input_argument
-@format_option(FORMATS)
-@stage(
-    Request,
-    algorithm_options,
-    auto_options,
-    iteration_options,
-    gibbs_options,
-    query_options,
-    evidence_options,
-    result_options,
-    network_format_option,
-    missing_rows_option,
-    seed_option,
-    threads_option,
-    shards.shard_option,
-    checkpoint_options,
-    output_options,
-)
+@stage(Request, threads_option, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Infer marginals and log Z of a Markov network, exactly or by minimising its Bethe free energy.
 
@@ -76,9 +40,9 @@ def command(session: Session, request: Request) -> None:
         template_slices.infer_slices(session, loaded, request)
         return
     network, evidence = inputs.condition_network(session, loaded.value, request)
-    request.warn_of_ignored(session, bool(network.observations()))
+    request.warn_of_exact_tree(session, bool(network.observations()))
     with inputs.name_impossible_evidence(loaded.value, evidence):
-        if queries.is_other_query(request):
+        if not request.asks_marginals:
             queries.answer_query(session, loaded, (network, evidence), request, form)
         elif request.evidence_rows:
             evidence_rows.infer_rows(session, loaded, (network, evidence), request)

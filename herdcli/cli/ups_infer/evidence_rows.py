@@ -10,7 +10,6 @@ import numpy as np
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows.network_files import state_encoding
 from herdcli.cli.frame.run import shards
-from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[in
 
     full: Network = loaded.value
     network, evidence = given
-    if request.algorithm not in (AUTO, "junction-tree"):
-        raise BadUsage(f"--evidence-rows is answered by a junction tree, not by --algorithm {request.algorithm}")
     if network.observations():
         raise BadUsage("--evidence-rows takes no observed marginals", hint="--ignore-observed")
     variables, dense, where = read_evidence_rows(session, request, full)

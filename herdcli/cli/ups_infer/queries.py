@@ -13,7 +13,7 @@ from herdcli.cli.frame.history.request import topic_settings
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import network_files
 from herdcli.cli.ups_infer import independence_queries, result_tables
-from herdcli.cli.ups_infer.request import AUTO, FORMATS
+from herdcli.cli.ups_infer.request import AUTO, FORMATS, ONE_QUESTION
 from herdcli.errors import BadUsage, DataError, NoRoom
 from herdcli.markov.query.query_parsing import parse_query
 
@@ -41,7 +41,6 @@ ANSWERS = {  # the formats of each query
     "independent": result_tables.TABLES,
 }
 MOST_CELLS = 1 << 24  # of all tables together, for the bound by mean field
-EXACT = (AUTO, "junction-tree")
 FEW_CELLS = 1 << 24  # of elimination that takes no time worth saving
 MANY_TIMES = 8  # as many cells as elimination in any order takes: beyond, branch and bound comes first
 BRANCHING, MILLION = 10, 1_000_000  # cells that it may visit for each million of --effort, which elimination does faster
@@ -52,17 +51,10 @@ MOST_BUCKETS = 1 << 30  # bytes of that
 SECONDS, NUMBERS = 25e-9, 2.4  # and bytes of it for each unit of effort, at most
 
 
-def is_other_query(request: Request) -> bool:
-    """Is it a question beside marginals?"""
-    return request.query != "marginals"
-
-
 def output_format(session: Session, request: Request) -> str:
     """The format of -o, checked before any work: as asked, by its suffix, else the first that holds the answer."""
-    kind = parse_query(request.query).kind
+    kind = request.query_kind
     able = ANSWERS[kind]
-    if kind == "marginals" and request.algorithm == "max-product":
-        raise BadUsage("--algorithm max-product finds likeliest states and no marginals", hint="--query mpe")
     form = network_files.output_format(session, request.format, FORMATS)
     if form == "hdf5" and request.format is None and form not in able and session.output == "-":
         form = able[0]
@@ -80,19 +72,13 @@ def output_format(session: Session, request: Request) -> str:
 
 def answer_query(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """Answer a query about the network under its evidence, and save what came of it."""
-    asked = parse_query(request.query)
-    if request.evidence_rows or request.restarts or session.shard is not None:
-        raise BadUsage(f"--query {asked.kind} is one question: it takes no --evidence-rows, --restarts or --shard")
+    kind = request.query_kind
+    if session.shard is not None:
+        raise BadUsage(ONE_QUESTION.format(query_kind=kind))
     if given[0].observations():
-        raise BadUsage(f"--query {asked.kind} takes no observed marginals", hint="--ignore-observed")
-    if request.algorithm not in EXACT and not (asked.kind == "log-z" or (asked.kind == "mpe" and request.algorithm == "max-product")):
-        raise BadUsage(f"--query {asked.kind} is not answered by --algorithm {request.algorithm}", hint="leave it at auto")
-    if asked.kind not in ("mpe", "mmap"):
-        session.ignored("search_steps", f"with --query {asked.kind}")
-    if asked.kind != "bounds":
-        session.ignored("bucket_cells", f"with --query {asked.kind}")
+        raise BadUsage(f"--query {kind} takes no observed marginals", hint="--ignore-observed")
     try:
-        ANSWERERS[asked.kind](session, loaded, given, request, form)
+        ANSWERERS[kind](session, loaded, given, request, form)
     except DataError as error:
         error.where = error.where or loaded.name
         raise
@@ -410,9 +396,6 @@ def answer_log_z(session: Session, loaded: Artifact, given: tuple[Network, dict[
     from herdcli.markov.query import exact_queries
 
     network, _ = given
-    if request.algorithm not in EXACT:
-        hint = f"--algorithm {request.algorithm} --format pr gives its log Z"
-        raise BadUsage(f"--query log-z is exact, --algorithm {request.algorithm} is not", hint=hint)
     try:
         work = _require_elimination(session, _plan_elimination(session, network, request))
     except DataError as error:

@@ -7,14 +7,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, unrecorded, where_changed
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
+    INPUT,
+    LEARNING,
+    Condition,
+    Excludes,
+    Needs,
+    OneOf,
+    When,
+    choice,
+    flag,
+    number,
+    option,
+    repeated,
+    text,
+    whole,
+)
+from herdcli.cli.ups_infer.values import QUERY, SECONDS, SHARES, SLICES
 from herdcli.errors import BadUsage, is_unicode
-from herdcli.markov.algorithms.table import ITERATED, OPTIONS, reading
+from herdcli.markov.algorithms.table import ITERATED, OPTIONS, TABLE, reading
+from herdcli.markov.query.query_parsing import FORMS, parse_query
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
 
-AUTO = "auto"
+AUTO, JUNCTION_TREE = "auto", "junction-tree"
 FORMATS = ("hdf5", "mar", "pr", "map", "csv", "parquet")
 REGIONS = ("auto", "edges", "plaquettes")
 CLAMPS = ("auto", "rows", "columns", "rows-columns")
@@ -23,6 +42,47 @@ OF_AUTO = {  # options that auto reads
     *("effort", "time", "tolerance", "iterations", "on_nonconvergence"),
 }
 USERS = {option: (*((AUTO,) if option in OF_AUTO else ()), *reading(option)) for option in OPTIONS}
+ONLY = {name: OneOf("algorithm", *users) for name, users in USERS.items()}  # the algorithms that read an option
+MARGINALS = Condition("asks_marginals")
+BY_TREE = OneOf("algorithm", AUTO, JUNCTION_TREE)
+ANY_DIRECTION = OneOf("schedule", "auto", "residual", "sequential", "parallel")
+ONE_QUESTION = "--query {query_kind} is one question: it takes no --evidence-rows, --restarts or --shard"
+WITHOUT_SLICES = Excludes("slices")
+ALGORITHM = (
+    Needs(
+        When(MARGINALS, OneOf("algorithm", AUTO, *TABLE)),
+        "--algorithm max-product finds likeliest states and no marginals",
+        hint="--query mpe",
+    ),
+    Needs(
+        When(Condition("asks_log_z"), BY_TREE),
+        "--query log-z is exact, --algorithm {algorithm} is not",
+        hint="--algorithm {algorithm} --format pr gives its log Z",
+    ),
+    Needs(Condition("answers_query"), "--query {query_kind} is not answered by --algorithm {algorithm}", hint="leave it at auto"),
+)
+SCHEDULE = (
+    ONLY["schedule"],
+    Needs(When(OneOf("algorithm", "loopy-is"), ANY_DIRECTION), "--schedule checkerboard is for --algorithm bp", hint="--schedule residual"),
+)
+UNDAMPED = Needs(
+    When(ONLY["schedule"], OneOf("schedule", "auto", "sequential", "parallel")),
+    "--schedule {schedule} takes no damping",
+    hint="--schedule sequential or parallel",
+)
+EVIDENCE_ROWS = (
+    Needs(When(WITHOUT_SLICES, MARGINALS), ONE_QUESTION),
+    Needs(When(WITHOUT_SLICES, BY_TREE), "--evidence-rows is answered by a junction tree, not by --algorithm {algorithm}"),
+)
+SLICE_ROWS = (
+    Needs(Condition("evidence_rows"), "--slices needs the rows of the slices", hint="--evidence-rows FILE, a row for each slice"),
+    Needs(BY_TREE, "--slices is answered by junction trees, not by --algorithm {algorithm}"),
+    Needs(
+        Condition("has_rows_alone"),
+        "--slices takes no --query, --evidence, --observe or --likelihood",
+        hint="write evidence into --evidence-rows",
+    ),
+)
 
 
 def _are_states(value: object) -> bool:
@@ -45,42 +105,185 @@ class Request:
     """The options of `herd ups-infer`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    format: str | None = unrecorded()
-    input_format: str | None = unrecorded()
-    algorithm: str
-    tolerance: float
-    orders: int
-    message_passing: str
-    schedule: str
-    damping: float
-    damping_schedule: tuple[float, ...] | None
-    damping_kind: str
-    clamp: str = as_recorded(_recorded_clamp)
-    restarts: int
-    linear_response: bool
-    regions: str = as_recorded(_recorded_regions)
-    iterations: int
-    on_nonconvergence: str
-    sweeps: int
-    burn_in: int
-    annealing: int
-    chains: int
-    evidence_rows: str | None = as_file()
-    evidence: str | tuple[str, ...] | None = as_file()  # typed as files and states, resolved as the one file
+    format: str | None = shared_options.output_format(*FORMATS)
+    algorithm: str = option(
+        choice(AUTO, *TABLE, "max-product"),
+        default=AUTO,
+        group=LEARNING,
+        only=ALGORITHM,
+        help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else by gbp, bp, "
+        "tree-ep, tempered-gibbs or ups, whichever the others bear out.",
+    )
+    tolerance: float = option(
+        number(0, open_low=True), default=1e-9, group=LEARNING, only=ONLY["tolerance"], help="Residual at which it has converged."
+    )
+    orders: int = option(
+        whole(1),
+        default=8,
+        only=ONLY["orders"],
+        help="Elimination orders tried by junction-tree; up to eight times as many where its tables are large.",
+    )
+    message_passing: str = option(
+        choice("hugin", "shafer-shenoy"),
+        default="hugin",
+        only=ONLY["message_passing"],
+        help="How junction-tree propagates: with messages divided out of the clique tables (hugin), or kept apart from them.",
+    )
+    schedule: str = option(
+        choice("auto", "residual", "sequential", "parallel", "checkerboard"),
+        default="auto",
+        group=LEARNING,
+        only=SCHEDULE,
+        help="Order of updates of bp and loopy-is; auto: largest change first, of many messages in turn, of large grids checkerboard.",
+    )
+    damping: float = option(
+        number(0, 1, open_high=True),
+        default=0.0,
+        group=LEARNING,
+        only=(ONLY["damping"], Needs(Excludes("damping_schedule"), "--damping and --damping-schedule exclude each other"), UNDAMPED),
+        help="Share of the old message that is kept.",
+    )
+    damping_schedule: tuple[float, ...] | None = option(
+        SHARES,
+        metavar="D,D…",
+        group=LEARNING,
+        only=(ONLY["damping_schedule"], UNDAMPED),
+        help="Damping of bp and loopy-is that changes as long as they have not converged: each of these for an equal part of --iterations.",
+    )
+    damping_kind: str = option(
+        choice("geometric", "linear"),
+        default="geometric",
+        group=LEARNING,
+        only=(ONLY["damping_kind"], Condition("is_damped", why="without --damping")),
+        help="How old and new messages are averaged.",
+    )
+    clamp: str = option(
+        text(),
+        default="auto",
+        metavar="auto|rows|columns|rows-columns|FILE",
+        record=as_recorded(_recorded_clamp),
+        only=ONLY["clamp"],
+        help="Which variables ups clamps in turn.  auto: sets that leave a forest, with Newton steps in between; "
+        "FILE: one set per line.  Everything but auto runs the plain algorithm.",
+    )
+    restarts: int = option(
+        whole(0),
+        default=0,
+        group=LEARNING,
+        only=(
+            ONLY["restarts"],
+            Needs(MARGINALS, ONE_QUESTION),
+            Needs(ANY_DIRECTION, "--schedule checkerboard takes no restarts", hint="--schedule residual"),
+        ),
+        help="Additional runs from random starts; the lowest free energy is the answer, and all fixed points are listed.",
+    )
+    linear_response: bool = flag(only=ONLY["linear_response"], help="Covariances too (bp, ups, belief-optimization, mean-field, tap).")
+    regions: str = option(
+        text(),
+        default="auto",
+        metavar="auto|edges|plaquettes|cliques:K|FILE",
+        group=INPUT,
+        record=as_recorded(_recorded_regions),
+        only=ONLY["regions"],
+        help="Largest regions of double-loop and gbp.  edges: the factors; plaquettes: also loops of three and four variables; "
+        "cliques:K: parts of a junction tree of at most K variables; FILE: one region per line; auto: plaquettes under --algorithm "
+        "auto, else edges.",
+    )
+    time: float | None = option(
+        SECONDS,
+        metavar="20s",
+        record=unrecorded(),
+        only=ONLY["time"],
+        help="Let auto spend so much time instead; the result says the --effort that repeats it.",
+    )
+    effort: float = option(
+        number(0),
+        default=500.0,
+        metavar="N",
+        record=where_changed(500.0),
+        only=ONLY["effort"],
+        help="What auto may spend on approximations, in millions of table cells that are visited: the same on every machine.  "
+        "Branch and bound has as many for --query mpe, ten times as many for mmap.",
+    )
+    iterations: int = shared_options.iterations(only=ONLY["iterations"])
+    on_nonconvergence: str = shared_options.on_nonconvergence(only=ONLY["on_nonconvergence"])
+    sweeps: int = option(whole(2), default=10_000, group=LEARNING, only=ONLY["sweeps"], help="Gibbs sweeps to average over.")
+    burn_in: int = option(whole(0), default=1000, group=LEARNING, only=ONLY["burn_in"], help="Gibbs sweeps to discard first.")
+    annealing: int = option(
+        whole(0),
+        default=0,
+        group=LEARNING,
+        only=ONLY["annealing"],
+        help="Sweeps of the burn-in over which gibbs cools to the network's own temperature.",
+    )
+    chains: int = option(whole(2), default=8, group=LEARNING, only=ONLY["chains"], help="Number of Gibbs chains, even for tempered-gibbs.")
+    query: str = option(
+        QUERY,
+        default="marginals",
+        metavar="QUERY",
+        record=where_changed("marginals"),
+        help=f"What to answer: {FORMS}.  mpe: the likeliest states (UAI's MAP); mmap: those of some variables, the others summed "
+        "out; joint: the table of some variables; bounds: of log Z on both sides; sensitivity: of P(A=STATE) to every cell of every "
+        "factor; dsep: does the graph separate A and B given C; independent: all variables that it separates from A.",
+    )
+    search_steps: int = option(
+        whole(0),
+        default=50,
+        record=where_changed(50),
+        only=Condition("searches_states", why="with --query {query_kind}"),
+        help="Steps of max-product that look around the best states it has found.",
+    )
+    bucket_cells: int = option(
+        whole(1),
+        default=4096,
+        record=where_changed(4096),
+        only=Condition("asks_bounds", why="with --query {query_kind}"),
+        help="Largest table of the mini-buckets that --query bounds eliminates with.",
+    )
+    solver: str = option(
+        choice("herd", "toulbar2"),
+        default="herd",
+        record=where_changed("herd"),
+        only=Condition("asks_likeliest", why="without --query mpe"),
+        help="Solver of --query mpe; toulbar2 needs pytoulbar2 (pip install 'herdcli[toulbar2]') and stops after --time.",
+    )
+    evidence_rows: str | None = option(
+        text(),
+        metavar="FILE",
+        group=INPUT,
+        record=as_file(),
+        only=EVIDENCE_ROWS,
+        help="A table of evidence, a column for each variable (a state or its name; −1 or nothing for none): the result is a table "
+        "of marginals.",
+    )
+    slices: str | None = option(
+        SLICES,
+        metavar="filtering|prediction:K|lag:L|smoothing",
+        record=where_changed(None),
+        only=SLICE_ROWS,
+        help="Marginals of every slice of a template of two slices (variables X_0 and X_t), whose rows are --evidence-rows: given "
+        "the rows so far, of the slice K later, given L more rows, or given all rows.",
+    )
+    evidence: str | tuple[str, ...] | None = repeated(  # typed as files and states, resolved as the one file
+        text(),
+        metavar="FILE|NAME=STATE",
+        group=INPUT,
+        record=as_file(),
+        help="States of some variables: a file of UAI evidence or of one NAME=STATE a line, or NAME=STATE itself.  May be repeated.",
+    )
     evidence_states: tuple[str, ...] = where_changed((), allowed=lambda value: _are_states(value))
-    observe: tuple[str, ...]
-    likelihood: tuple[str, ...]
-    ignore_observed: bool
-    output_marginals: str = where_changed("all")
-    effort: float = where_changed(500.0)
-    time: float | None = unrecorded()
-    query: str = where_changed("marginals")
-    search_steps: int = where_changed(50)
-    bucket_cells: int = where_changed(4096)
-    solver: str = where_changed("herd")
-    slices: str | None = where_changed(None)
-    missing_rows: str = where_changed("refuse")
-    seed: int
+    observe: tuple[str, ...] = repeated(text(), metavar="X=P,P…", group=INPUT, help="Fix a marginal, as x3=0.2,0.8.  May be repeated.")
+    likelihood: tuple[str, ...] = repeated(text(), metavar="X=L,L…", help="Weigh the states of a variable (soft evidence), as x3=1,4.")
+    ignore_observed: bool = flag(help="Leave out the observed marginals stored with the network.")
+    output_marginals: str = option(
+        choice("all", "nodes"),
+        default="all",
+        record=where_changed("all"),
+        help="Marginals of variables and of cliques, or of variables alone: of large networks a tenth of the file.",
+    )
+    input_format: str | None = shared_options.network_format()
+    missing_rows: str = shared_options.missing_rows()
+    seed: int = shared_options.seed()
 
     def resolved(self, given: frozenset[str]) -> Request:
         """With the file of --evidence apart from the states typed.  Raises BadUsage for a second file."""
@@ -91,23 +294,52 @@ class Request:
             raise BadUsage(f"--evidence names two files, {files[0]} and {files[1]}", hint="one file, and NAME=STATE as often as you like")
         return replace(self, evidence=files[0] if files else None, evidence_states=states)
 
-    def warn_of_ignored(self, session: Session, observed: bool) -> None:
-        """Warnings for options without effect on this algorithm.  Raises BadUsage for contradictions.
+    @property
+    def query_kind(self) -> str:
+        """What is asked, without the variables that it names."""
+        return parse_query(self.query).kind
 
-        observed  whether there are observed marginals, with which the junction tree iterates too.
-        """
-        if self.query != "mpe":
-            session.ignored("solver", "without --query mpe")
-        for option, users in USERS.items():
-            if self.algorithm not in users or (self.algorithm == "junction-tree" and option in ITERATED and not observed):
-                session.ignored(option, f"with --algorithm {self.algorithm}")
-        if self.algorithm == "loopy-is" and self.schedule == "checkerboard":
-            raise BadUsage("--schedule checkerboard is for --algorithm bp", hint="--schedule residual")
-        if self.restarts and self.schedule == "checkerboard":
-            raise BadUsage("--schedule checkerboard takes no restarts", hint="--schedule residual")
-        if self.damping and self.damping_schedule:
-            raise BadUsage("--damping and --damping-schedule exclude each other")
-        if self.damping == 0 and not self.damping_schedule:
-            session.ignored("damping_kind", "without --damping")
-        elif self.algorithm in USERS["schedule"] and self.schedule in ("residual", "checkerboard"):
-            raise BadUsage(f"--schedule {self.schedule} takes no damping", hint="--schedule sequential or parallel")
+    @property
+    def asks_marginals(self) -> bool:
+        """Whether there is no other query."""
+        return self.query == "marginals"
+
+    @property
+    def asks_likeliest(self) -> bool:
+        """Whether the likeliest states of all variables are asked for."""
+        return self.query == "mpe"
+
+    @property
+    def asks_log_z(self) -> bool:
+        """Whether log Z alone is asked for."""
+        return self.query == "log-z"
+
+    @property
+    def asks_bounds(self) -> bool:
+        """Whether bounds on log Z are asked for."""
+        return self.query == "bounds"
+
+    @property
+    def searches_states(self) -> bool:
+        """Whether likeliest states are looked for."""
+        return self.query_kind in ("mpe", "mmap")
+
+    @property
+    def answers_query(self) -> bool:
+        """Whether the algorithm has an answer to a query other than marginals."""
+        return self.asks_marginals or self.algorithm in (AUTO, JUNCTION_TREE) or (self.asks_likeliest and self.algorithm == "max-product")
+
+    @property
+    def is_damped(self) -> bool:
+        """Whether a share of old messages is kept."""
+        return self.damping != 0 or bool(self.damping_schedule)
+
+    @property
+    def has_rows_alone(self) -> bool:
+        """Whether nothing is known but rows of evidence, and nothing asked but marginals."""
+        return self.asks_marginals and not (self.evidence or self.evidence_states or self.observe or self.likelihood)
+
+    def warn_of_exact_tree(self, session: Session, observed: bool) -> None:
+        """Warn of limits of iterations, which the junction tree has only with observed marginals."""
+        for name in ITERATED if self.algorithm == JUNCTION_TREE and not observed else ():
+            session.ignored(name, f"with --algorithm {self.algorithm}")

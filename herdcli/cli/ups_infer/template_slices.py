@@ -8,7 +8,6 @@ import numpy as np
 
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.ups_infer import evidence_rows
-from herdcli.cli.ups_infer.request import AUTO
 from herdcli.errors import BadUsage, DataError
 
 if TYPE_CHECKING:
@@ -24,7 +23,8 @@ def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
     from herdcli.markov.model.slice_tasks import parse_task
     from herdcli.markov.model.slice_templates import template_from_network
 
-    _refuse_conflicts(session, request)
+    if session.checkpoint or session.shard is not None:
+        raise BadUsage("--slices takes no --checkpoint and no --shard")
     try:
         given = template_from_network(loaded.value)
     except DataError as error:
@@ -44,15 +44,3 @@ def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
     total = float(log_z.sum())
     summary = f"{len(rows)} slices × {given.count} variables, {request.slices}, log Z {total:.10g}"
     outputs.write_artifact(session, made, summary, history=loaded, format=request.format, missing=True)
-
-
-def _refuse_conflicts(session: Session, request: Request) -> None:
-    """Raise BadUsage for what --slices does not go with."""
-    if request.evidence_rows is None:
-        raise BadUsage("--slices needs the rows of the slices", hint="--evidence-rows FILE, a row for each slice")
-    if request.algorithm not in (AUTO, "junction-tree"):
-        raise BadUsage(f"--slices is answered by junction trees, not by --algorithm {request.algorithm}")
-    if request.query != "marginals" or request.evidence or request.evidence_states or request.observe or request.likelihood:
-        raise BadUsage("--slices takes no --query, --evidence, --observe or --likelihood", hint="write evidence into --evidence-rows")
-    if session.checkpoint or session.shard is not None:
-        raise BadUsage("--slices takes no --checkpoint and no --shard")

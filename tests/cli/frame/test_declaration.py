@@ -16,6 +16,7 @@ from herdcli.cli.frame.options.declaration import (
     Condition,
     DeclaredOption,
     Excludes,
+    Needs,
     OneOf,
     When,
     check,
@@ -167,6 +168,46 @@ def test_a_refusal_names_the_options_as_they_are_typed(values, message, hint):
     assert (refused.value.message, refused.value.hint) == (message, hint)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Conflicting:
+    rule: str = option(
+        choice("a", "b"),
+        default="a",
+        only=Needs(When(OneOf("rule", "b"), Condition("sizes")), "--rule {rule} needs sizes", hint="--size 1, or leave out --rule {rule}"),
+        help="R.",
+    )
+    sizes: tuple[int, ...] = repeated(whole(), "--size", only=Condition("deep", why="with {layers} layers"), help="S.")
+    layers: int = option(whole(1), default=1, only=Needs(OneOf("rule", "a"), "not with {rule}", typed=True), help="L.")
+    refine: int = option(whole(0), default=0, only=Needs(OneOf("rule", "a"), "{option} needs another rule than {rule}"), help="R.")
+    width: int = option(whole(0), default=1, only=OneOf("rule", "a", why="without rule a"), help="W.")
+
+    @property
+    def deep(self) -> bool:
+        return self.layers > 1
+
+
+def conflicting(**options: object) -> Conflicting:
+    return Conflicting(**{"rule": "a", "sizes": (), "layers": 1, "refine": 0, "width": 1} | options)
+
+
+def test_every_value_but_the_default_needs_what_it_is_said_to_need():
+    with pytest.raises(BadUsage, match=r"^--rule b needs sizes$") as refused:
+        check(conflicting(rule="b"), Listening())  # whether it was typed, or made of other options
+    assert refused.value.hint == "--size 1, or leave out --rule b"
+    check(conflicting(rule="b", sizes=(1,)), Listening("rule"))
+    with pytest.raises(BadUsage, match=r"^--refine needs another rule than b$"):
+        check(conflicting(rule="b", sizes=(1,), refine=1), Listening("rule", "refine"))
+    check(conflicting(rule="b", sizes=(1,)), Listening("rule", "refine"))  # --refine 0 refines nothing
+    with pytest.raises(BadUsage, match=r"^not with b$"):
+        check(conflicting(rule="b", sizes=(1,)), Listening("rule", "layers"))
+
+
+def test_a_warning_names_values_and_no_refused_default():
+    session = Listening("sizes", "refine", "width")
+    check(conflicting(rule="b", sizes=(1,)), session)
+    assert session.warned == [("sizes", "with 1 layers"), ("width", "without rule a")]
+
+
 def test_the_heading_in_the_help_is_the_declared_one():
     command = click.Command("scratch", params=[])
     for decorate in click_options(Request):
@@ -185,6 +226,10 @@ VALUES = {  # of kinds with a form of their own, beside the defaults: command.fi
     "herd.step_sizes": [(1, 2, 3)],
     "herd.value_range": [(0.0, 255.0), (-1 / 3, 1e-9)],
     "fit-mrf.structure": [("chow-liu", 0.0, 0), ("l1", 0.0, 0), ("l1", 0.05, 0), ("stability", 0.0, 50), ("chow-liu+random", 1 / 3, 6)],
+    "ups-infer.damping_schedule": [(0.0, 0.5, 1 / 3)],
+    "ups-infer.time": [20.0, 300.0, 1 / 3, 1e-9],
+    "ups-infer.query": ["mpe", "mmap:a,b", 'dsep:"a,b",c|d'],
+    "ups-infer.slices": ["filtering", "lag:3"],
     "apply.want": ["paths:100", "forecast:3"],
     "eval.dimensions": [(199, 200, 10, 30)],
     "eval.mlr_penalty": ["auto", 0.0, 1 / 3],
@@ -265,15 +310,24 @@ def test_conditions_ask_for_what_the_request_has(command, name):
     for condition in (part for each in own[name].only for part in _parts(each)):
         known = {*dir(request), *(each.name for each in fields(request))}
         assert {condition.holds, *getattr(condition, "names", ())} <= known | {""}  # of Never
+        assert condition.why or condition.refusal or isinstance(condition, (OneOf, When)) or condition not in own[name].only
         types = [param.type for param in _params(command) if param.name == condition.holds]
         if isinstance(condition, OneOf) and types and isinstance(types[0], click.Choice):  # a misspelt value would never be met
             assert set(condition.values) - {None} <= set(types[0].choices)
-        placeholders = {field for text in (condition.refusal, condition.hint or "") for _, field, _, _ in Formatter().parse(text) if field}
+        placeholders = {
+            field
+            for text in (condition.why, condition.refusal, condition.hint or "")
+            for _, field, _, _ in Formatter().parse(text)
+            if field
+        }
         assert placeholders <= known | {"option", "other"}
 
 
 def _parts(condition: Condition) -> list[Condition]:
-    return [*_parts(condition.given), *_parts(condition.then)] if isinstance(condition, When) else [condition]
+    """A condition and those that it is made of."""
+    if isinstance(condition, When):
+        return [condition, *_parts(condition.given), *_parts(condition.then)]
+    return [condition, *_parts(condition.condition)] if isinstance(condition, Needs) else [condition]
 
 
 def _params(command: str) -> list[click.Parameter]:

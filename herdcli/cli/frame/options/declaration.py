@@ -50,11 +50,15 @@ class Kind(Generic[T]):
 
 
 class ParsedType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A type of click made of a function: text to value, raising ValueError with what is wrong."""
+    """A type of click made of a function: text to value, raising ValueError with what is wrong.
 
-    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
+    quoted  the message begins with the text that was typed.
+    """
+
+    def __init__(self, name: str, parse: Callable[[str], object], *, quoted: bool = True) -> None:
         self.name = name
         self.parse = parse
+        self.quoted = quoted
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         """The value of a text; a value that is none is returned as it is."""
@@ -63,7 +67,7 @@ class ParsedType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         try:
             return self.parse(value)
         except ValueError as error:
-            raise click.BadParameter(f"'{value}' {error}", ctx, param) from None
+            raise click.BadParameter(f"'{value}' {error}" if self.quoted else str(error), ctx, param) from None
 
 
 def format_number(value: float) -> str:
@@ -97,13 +101,13 @@ def choice(*names: S) -> Kind[S]:
     return Kind(click.Choice(names))
 
 
-def parsed(name: str, parse: Callable[[str], T], format: Callable[[T], str] = str) -> Kind[T]:
+def parsed(name: str, parse: Callable[[str], T], format: Callable[[T], str] = str, *, quoted: bool = True) -> Kind[T]:
     """Values of a form of their own.
 
-    parse   text to value, raising ValueError with what is wrong.
+    parse   text to value, raising ValueError with what is wrong: as "'TEXT' …" or, not `quoted`, as the whole message.
     format  its inverse: parse(format(value)) == value.
     """
-    return Kind(ParsedType(name, parse), format)
+    return Kind(ParsedType(name, parse, quoted=quoted), format)
 
 
 class Condition:
@@ -114,6 +118,8 @@ class Condition:
     refusal  the error, with its `hint`; {option} stands for the option as it is typed, any other name in braces for the request's value.
     """
 
+    by_value = False  # whether every value but the default is refused, and not the option where it was typed
+
     def __init__(self, holds: str, *, why: str = "", refusal: str = "", hint: str | None = None) -> None:
         self.holds, self.why, self.refusal, self.hint = holds, why, refusal, hint
 
@@ -123,11 +129,12 @@ class Condition:
 
     def reason(self, request: object) -> str:
         """Why they have none."""
-        return self.why
+        return self.why.format_map(_Values(request, {}))
 
     def error(self, request: object, option: str) -> BadUsage:
         """The refusal of an option."""
-        return BadUsage(self.refusal.format_map(_Values(request, {"option": option})), hint=self.hint)
+        values = _Values(request, {"option": option})
+        return BadUsage(self.refusal.format_map(values), hint=None if self.hint is None else self.hint.format_map(values))
 
 
 class _Values(dict[str, object]):
@@ -165,10 +172,11 @@ class OneOf(Condition):
         *values: object,
         default: object = None,
         positional: bool = False,
+        why: str = "",
         refusal: str = "",
         hint: str | None = None,
     ) -> None:
-        super().__init__(field_name, refusal=refusal, hint=hint)
+        super().__init__(field_name, why=why, refusal=refusal, hint=hint)
         self.values = values
         self.default = default
         self.positional = positional
@@ -182,7 +190,9 @@ class OneOf(Condition):
         return self._chosen(request) in self.values
 
     def reason(self, request: object) -> str:
-        """With which value they have no effect."""
+        """With which value they have no effect, where nothing else is said."""
+        if self.why:
+            return super().reason(request)
         name = "" if self.positional else f"--{self.holds.replace('_', '-')} "
         return f"with {name}{self._chosen(request)}"
 
@@ -226,6 +236,22 @@ class When(Condition):
     def error(self, request: object, option: str) -> BadUsage:
         """That of the second."""
         return self.then.error(request, option)
+
+
+class Needs(Condition):
+    """A condition without which every value but the default is refused, typed or made of other options.
+
+    --refine 0 needs nothing, and --thin-by-chain, which sets --by, needs what --by needs.
+    typed  the default is refused, too, where it was typed.
+    """
+
+    def __init__(self, condition: Condition, refusal: str, *, hint: str | None = None, typed: bool = False) -> None:
+        super().__init__(condition.holds, refusal=refusal, hint=hint)
+        self.condition, self.by_value = condition, not typed
+
+    def is_met(self, request: object) -> bool:
+        """Whether the condition is."""
+        return self.condition.is_met(request)
 
 
 class Declaration(Generic[T]):
@@ -460,11 +486,11 @@ def check_options(declared: Iterable[tuple[str, Declaration[object]]], asked: ob
 
     asked  has the properties that the conditions name.
     """
-    typed = [(name, declaration) for name, declaration in declared if name in session.given]
-    refuse_options(typed, asked)
-    for name, declaration in typed:
-        unmet = next((condition for condition in declaration.only if not condition.is_met(asked)), None)
-        if unmet is not None:
+    declared = list(declared)
+    refuse_options(declared, asked, session.given)
+    for name, declaration in declared:
+        unmet = next((condition for condition in declaration.only if not (condition.refusal or condition.is_met(asked))), None)
+        if unmet is not None and name in session.given:
             session.ignored(name, unmet.reason(asked))
 
 
@@ -473,9 +499,11 @@ def refuse_typed(request: DataclassInstance, given: Collection[str]) -> None:
     refuse_options(((name, declaration) for name, declaration in declarations(type(request)) if name in given), request)
 
 
-def refuse_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object) -> None:
-    """Raise BadUsage for the first of these options that contradicts others."""
+def refuse_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object, given: Collection[str] | None = None) -> None:
+    """Raise BadUsage for the first of these options that contradicts others.  given: those that were typed; None: all."""
     for name, declaration in declared:
         for condition in declaration.only:
-            if condition.refusal and not condition.is_met(asked):
+            if not condition.refusal or condition.is_met(asked):
+                continue
+            if getattr(asked, name) != declaration.default if condition.by_value else given is None or name in given:
                 raise condition.error(asked, declaration.typed_name(name))

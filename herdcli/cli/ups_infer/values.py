@@ -1,0 +1,47 @@
+"""Values of the options of `herd ups-infer` that have a form of their own: how they are read and written."""
+
+from __future__ import annotations
+
+import math
+
+from herdcli.cli.frame.options.declaration import format_number, parsed
+from herdcli.markov.query.query_parsing import parse_query
+
+
+def _parse_shares(text: str) -> tuple[float, ...]:
+    try:
+        shares = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        shares = ()
+    if not shares or not all(0 <= share < 1 for share in shares):
+        raise ValueError("is not a list of shares from 0 to below 1, such as 0,0.5,0.9")
+    return shares
+
+
+def _parse_seconds(text: str) -> float:
+    number, unit = (text[:-1], text[-1]) if text[-1:] in ("s", "m") else (text, "s")
+    try:
+        seconds = float(number) * (60 if unit == "m" else 1)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError("is no time, such as 20s or 5m")
+    return seconds
+
+
+def _parse_slices(text: str) -> str:
+    from herdcli.markov.model.slice_tasks import parse_task
+
+    parse_task(text)
+    return text
+
+
+def _parse_query(text: str) -> str:
+    parse_query(text)
+    return text
+
+
+SHARES = parsed("shares", _parse_shares, lambda shares: ",".join(map(format_number, shares)))
+SECONDS = parsed("seconds", _parse_seconds, lambda seconds: f"{format_number(seconds)}s")
+SLICES = parsed("task", _parse_slices)
+QUERY = parsed("query", _parse_query)

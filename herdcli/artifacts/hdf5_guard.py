@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import posixpath
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,7 +36,7 @@ MAX_OBJECTS = 1_000_000
 
 @contextmanager
 def open_guarded(path: str, *, where: str, soft: bool = False) -> Iterator[Any]:
-    """The file opened for reading and walked; whatever HDF5 raises becomes one DataError.
+    """The file opened for reading and walked; whatever is raised while it is open becomes one DataError, which says if it was HDF5's.
 
     soft  links to another name in the same file are followed, as people's files have them.
     """
@@ -51,9 +52,18 @@ def open_guarded(path: str, *, where: str, soft: bool = False) -> Iterator[Any]:
         if process_limits.is_memory_error(error):
             raise MemoryError from error
         reason = " ".join(str(error).split()) or type(error).__name__
+        if not _is_raised_by_hdf5(error):
+            hint = "it may be damaged; if you trust it, run again with --debug and report the traceback"
+            raise DataError(f"its contents cannot be read ({type(error).__name__}: {reason})", where=where, hint=hint) from error
         raise DataError(
             f"HDF5 cannot read the file ({reason})", where=where, hint="it may be cut short or damaged: fetch it again"
         ) from error
+
+
+def _is_raised_by_hdf5(error: Exception) -> bool:
+    """Whether h5py was at work, and not code of herd, when the error came."""
+    packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((package for package in reversed(packages) if package in {"h5py", "herdcli"}), "") == "h5py"
 
 
 def walk_datasets(file: Any, *, where: str, soft: bool = False) -> dict[str, Any]:

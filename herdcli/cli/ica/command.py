@@ -54,7 +54,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.ica import inputs, one_pass, runs
 
-    one_pass.check_options(session, request)
+    one_pass.refuse_shards(session, request)
     request.refuse_contradictions(session)
     outputs.check_artifact(session, "ica")
     if request.one_pass:

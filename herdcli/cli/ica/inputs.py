@@ -13,7 +13,7 @@ from herdcli.artifacts.tables import dataset_preparation
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.rows.column_order import drop_zero_weights, warn_of_weights
 from herdcli.cli.ica import on_disk
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import DataError
 from herdcli.ica import block_moments, whitening
 from herdcli.ica.whitening import Method, Whitened, Whitening
 from herdcli.numerics.block_statistics import RowMoments
@@ -133,8 +133,6 @@ def assign_splits(data: Dataset, request: Request) -> Array:
 
 def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tuple[Array | LazyMatrix, Array | None]:
     """The rows, mixed where the columns are sources, and the mixing matrix that is known."""
-    if request.mix and request.mixing:
-        raise BadUsage("--mix creates a mixing matrix, --mixing names an existing one", hint="leave one of them out")
     if request.mix and isinstance(X, np.ndarray):
         kind, b = request.mix
         A = mixing_matrices.random(X.shape[1], seed=request.seed) if kind == "random" else mixing_matrices.instamix(X.shape[1], b)

@@ -32,16 +32,10 @@ if TYPE_CHECKING:
 ROUNDS = f"{WORKERS}; with --one-pass shards make moments"
 
 
-def check_options(session: Session, request: Request) -> None:
-    """Refuse what moments and some of the rows do not give."""
-    if not request.one_pass:
-        if session.shard is not None:
-            raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
-        return
-    if request.algorithm == "sobi":
-        raise BadUsage("--one-pass keeps rows that are apart in time, and --algorithm sobi goes by neighbours", hint="--algorithm ml")
-    if request.mix:
-        raise BadUsage("--one-pass takes rows as they are, and --mix mixes them", hint="leave one of them out")
+def refuse_shards(session: Session, request: Request) -> None:
+    """Refuse shards of what no shard ends by itself."""
+    if session.shard is not None and not request.one_pass:
+        raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
+    Excludes,
+    Needs,
     OneOf,
     When,
     choice,
@@ -35,6 +37,22 @@ ITERATED = (OneOf("algorithm", *CONVERGING, "sparse-coding"), When(SPARSE_CODING
 MINIBATCH = (
     OneOf("algorithm", "infomax", "ebm", "equil", "sparse-coding"),
     When(SPARSE_CODING, OneOf("posterior", "map", "laplace", "variational", default="map")),
+)
+POSTERIOR = (
+    SPARSE_CODING,
+    Needs(
+        When(SPARSE_CODING, When(BY_EM, OneOf("expert", "laplace", default="laplace"))),
+        "--posterior gaussian is of --expert laplace, not {expert}",
+        hint="--posterior variational",
+    ),
+)
+ONE_PASS = (
+    Needs(
+        OneOf("algorithm", *(name for name in ALGORITHMS if name != "sobi")),
+        "--one-pass keeps rows that are apart in time, and --algorithm sobi goes by neighbours",
+        hint="--algorithm ml",
+    ),
+    Needs(Excludes("mix"), "--one-pass takes rows as they are, and --mix mixes them", hint="leave one of them out"),
 )
 THREADED = ("ml", "ebm", "sparse-coding")
 
@@ -64,6 +82,7 @@ class Request:
         metavar="FILE",
         group=INPUT,
         record=as_file(),
+        only=Excludes("mix", refusal="--mix creates a mixing matrix, --mixing names an existing one", hint="leave one of them out"),
         help="Data set with the known mixing matrix of INPUT's columns, to report the Amari distance from it.",
     )
     density: str | None = option(
@@ -110,6 +129,7 @@ class Request:
     )
     one_pass: bool = flag(
         record=where_changed(False),
+        only=ONE_PASS,
         help="Read large files once: whiten by all rows, learn from 65,536 of them, evenly spread.  --shard divides the rows.",
     )
     label: str | None = shared_options.label()
@@ -172,7 +192,7 @@ class Request:
     neighbourhood: int = option(whole(1), default=3, only=OneOf("algorithm", "ebm"), help="Side of the pooled squares (an odd number).")
     posterior: str | None = option(
         choice("map", "laplace", "variational", "gaussian"),
-        only=SPARSE_CODING,
+        only=POSTERIOR,
         help="Posterior of the sources given a row: its mode (map), an approximation around the mode (laplace), a variational bound, or "
         "gaussian, by EM over all rows, with a covariance for each row (slow).  [default: map]",
     )

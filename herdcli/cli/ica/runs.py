@@ -102,8 +102,6 @@ def _fit_gaussian_posterior(session: Session, rows: WhitenedRows, request: Reque
     """sparse-coding by EM with a Gaussian posterior for each row."""
     from herdcli.ica.variational_sparse_coding import CodingProblem, VariationalCoding
 
-    if request.expert not in (None, "laplace"):
-        raise BadUsage(f"--posterior gaussian is of --expert laplace, not {request.expert}", hint="--posterior variational")
     task = CodingProblem(
         rows.held,
         request.filters or rows.held.shape[1],

@@ -10,7 +10,7 @@ import numpy as np
 from herdcli.cli.fit_mrf import state_codes, structure_search
 from herdcli.cli.fit_mrf.inputs import EncodedStates, all_state_names, note_codes, read_states, require_state_indices, text_columns
 from herdcli.cli.frame.rows.network_files import load_network, state_encoding, write_network
-from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.errors import DataError, NotConverged
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from herdcli.markov.model.graphs.dag import Parents
     from herdcli.markov.model.network import Network
     from herdcli.schema import Array
-
-NOT_TAKEN = ("edges", "clusters", "induce", "moments", "features", "base", "regions", "max_clique")
-STRUCTURES = ("chow-liu", "independent", "hill-climb")
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,6 @@ def learn_bayesian_network(session: Session, request: Request, form: str) -> Non
     """Learn, and save the network."""
     from herdcli.markov.learning import bayesian_networks
 
-    for name in NOT_TAKEN:
-        if getattr(request, name):
-            raise BadUsage(f"--algorithm bayes takes no --{name.replace('_', '-')}", hint="--network FILE gives the parents")
     given = _read_rows(session, request)
     parents = _choose_parents(session, given, request)
     learned = _learn_tables(session, given.cases, parents, request)
@@ -204,20 +198,15 @@ def _choose_parents(session: Session, given: BayesianNetworkRows, request: Reque
     from herdcli.markov.model.graphs.dag import network_parents
 
     if given.model is not None:
-        if request.structure is not None:
-            raise BadUsage("--network and --structure exclude each other")
         found = network_parents(given.model)
         if found is None:
             what = "is no Bayesian network: it needs one table a variable, of the variable given its parents"
             raise DataError(what, where=session.inputs["network"].name)
         return found
-    kind = "chow-liu" if request.structure is None else request.structure[0]
-    if kind not in STRUCTURES:
-        raise BadUsage(f"--algorithm bayes takes no --structure {kind}", hint=f"--structure {', '.join(STRUCTURES)}, or --network FILE")
     count = len(given.cases.cardinality)
-    if kind == "independent":
+    if request.structure_kind == "independent":
         return tuple(() for _ in range(count))
-    if kind == "chow-liu":
+    if request.structure_kind == "chow-liu":
         return bayesian_networks.chow_liu_tree(given.cases)
     return structure_search.search_parents(session, given.cases, given.names, request)
 

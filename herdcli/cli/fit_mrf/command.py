@@ -58,7 +58,6 @@ def command(session: Session, request: Request) -> None:
 
     form = output_format(session, request.format, NETWORK_FORMATS)
     check_output(session, "network", form)
-    request.refuse_contradictions(session)
     if counted_rows.learns_from_counts(request):
         counted_rows.count_and_learn(session, request)
         return

@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 BY_ROWS = ("bayes", "pseudo-likelihood")
-REGRESSED = ("l1", "stability")
 
 
 def learns_from_counts(request: Request) -> bool:
     """Whether learning needs counts of rows, and no row by itself."""
     chains = request.algorithm == "gradient" and request.expectations != "exact"
-    regressed = request.structure is not None and request.structure[0] in REGRESSED
-    return not (request.moments or request.features or request.algorithm in BY_ROWS or chains or regressed)
+    return not (request.moments or request.features or request.algorithm in BY_ROWS or chains or request.has_path)
 
 
 def refuse_shards(session: Session, request: Request) -> None:
@@ -45,7 +43,6 @@ def refuse_shards(session: Session, request: Request) -> None:
 
 def count_and_learn(session: Session, request: Request) -> None:
     """Count this run's blocks, and save a `network` or a shard of the counts."""
-    inputs.require_one_structure(session)
     with row_readers.open_ranges(session, request) as found:
         rows = None if found is None else row_readers.rows_in_files(session, request, found)
         if rows is not None:

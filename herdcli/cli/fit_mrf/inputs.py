@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT_THRESHOLD = 0.4
 OTHER_STATES = "the columns have other states than the network of --base names"
-STRUCTURES = ("structure", "edges", "clusters")
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ def read_problem(session: Session, request: Request) -> LearningInputs:
     """The problem that the options state, of rows that learning needs one by one, or of moments."""
     from herdcli.markov.model import constraints
 
-    require_one_structure(session)
     if request.moments:
         return _read_moments(session, request, request.moments)
     data = load_dataset(session, request)
@@ -80,13 +78,6 @@ def read_problem(session: Session, request: Request) -> LearningInputs:
     return LearningInputs(
         constraints.check_problem(problem), pairs, states.x[held] if kept else None, split, replace(data, value=None), named, asked
     )
-
-
-def require_one_structure(session: Session) -> None:
-    """Raise BadUsage where the structure is given twice."""
-    given = [name for name in STRUCTURES if name in session.given]
-    if len(given) > 1:
-        raise BadUsage(f"--{given[0]} and --{given[1]} exclude each other")
 
 
 def load_dataset(session: Session, request: Request) -> Artifact:
@@ -115,8 +106,6 @@ def read_regions(session: Session, names: list[str] | None, nodes: int, request:
 
     if not request.regions:
         return ()
-    if request.max_clique:
-        raise BadUsage("--regions and --max-clique exclude each other")
     return tuple(load_parsed_text(session, request.regions, "regions", lambda text: structure_selection.read_scopes(text, names, nodes)))
 
 
@@ -124,14 +113,6 @@ def _read_moments(session: Session, request: Request, path: str) -> LearningInpu
     from herdcli.markov.learning import given_moments
     from herdcli.markov.model import constraints
 
-    if request.source != "-":
-        raise BadUsage("--moments replaces DATA", hint=f"leave out {request.source}")
-    for name in (name for name in STRUCTURES if name in session.given):
-        raise BadUsage(f"--moments already defines the clusters: --{name} cannot")
-    if request.features or request.induce:
-        raise BadUsage(f"--{'features' if request.features else 'induce'} needs rows, --moments has none")
-    for name in ("smoothing", "split", "threshold", "value_range", "values", "label"):
-        session.ignored(name, "with --moments")
     problem = load_parsed_text(session, path, "moments", given_moments.read_moments)
     nodes = len(problem.cardinality)
     base, asked = read_base_network(session, request, problem.names, nodes), read_regions(session, problem.names, nodes, request)
@@ -281,8 +262,6 @@ def scopes_from_structure(
 def structure_options(request: Request, featured: bool) -> tuple[str, float, int]:
     """As asked, else all pairs for linear-response, no pairs beside features, and the tree for the others."""
     if request.algorithm == "linear-response":
-        if request.structure not in (None, ("full", 0.0, 0)):
-            raise BadUsage("--algorithm linear-response needs all pairs", hint="--structure full, or another algorithm")
         return "full", 0.0, 0
     found: tuple[str, float, int] = request.structure or ("independent" if featured else "chow-liu", 0.0, 0)
     return found

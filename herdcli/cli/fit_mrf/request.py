@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.history.request import as_file, input_file, output_file, where_changed
 from herdcli.cli.frame.options import shared_options
@@ -11,7 +10,10 @@ from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
     Condition,
+    Excludes,
+    Needs,
     OneOf,
+    When,
     choice,
     flag,
     format_number,
@@ -21,12 +23,8 @@ from herdcli.cli.frame.options.declaration import (
     text,
     whole,
 )
-from herdcli.errors import BadUsage
 from herdcli.markov.learning.algorithm_table import ALGORITHMS, DIRECTED, SCORES
 from herdcli.records import dataclass
-
-if TYPE_CHECKING:
-    from herdcli.cli.frame.run.session import Session
 
 
 def _parse_structure(text: str) -> tuple[str, float, int]:
@@ -55,6 +53,31 @@ SUPPORT = Condition("bootstrap", refusal="--support writes how often bootstrap s
 PARENTS = Condition(
     "is_directed", refusal="--network gives the parents of a Bayesian network", hint="--algorithm bayes, or --edges for pairs"
 )
+ROWS = Condition("has_rows", why="with --moments")
+OF_PAIRS = OneOf("algorithm", *ALGORITHMS)  # and of larger clusters, which have no directions
+UNDIRECTED = Needs(OF_PAIRS, "--algorithm bayes takes no {option}", hint="--network FILE gives the parents")
+NEEDS_ROWS = Needs(ROWS, "{option} needs rows, --moments has none")
+NEW_CLUSTERS = Excludes("moments", refusal="--moments already defines the clusters: {option} cannot")
+OF_PARENTS = ("chow-liu", "independent", "hill-climb")  # structures that have directions
+FITTING_STRUCTURE = (
+    Excludes("edges", "clusters"),
+    NEW_CLUSTERS,
+    Needs(
+        When(OF_PAIRS, Condition("joins_pairs")),
+        "--structure {structure_kind} finds the parents of a Bayesian network",
+        hint="--algorithm bayes",
+    ),
+    Needs(
+        When(OneOf("algorithm", *DIRECTED), Condition("gives_parents")),
+        "--algorithm {algorithm} takes no --structure {structure_kind}",
+        hint=f"--structure {', '.join(OF_PARENTS)}, or --network FILE",
+    ),
+    Needs(
+        When(OneOf("algorithm", "linear-response"), Condition("joins_all_pairs")),
+        "--algorithm {algorithm} needs all pairs",
+        hint="--structure full, or another algorithm",
+    ),
+)
 PATH = Condition("has_path", refusal="--path writes the path of --structure l1 or stability", hint="--structure l1")
 
 
@@ -68,30 +91,44 @@ class Request:
         choice("auto", "two", "states"),
         default="auto",
         group=INPUT,
+        only=ROWS,
         help="Meaning of the columns' numbers: on or off (two), or states.  auto: states if some are above 1 and no --range is given.",
     )
     structure: tuple[str, float, int] | None = option(
         STRUCTURE,
         metavar="NAME",
+        only=FITTING_STRUCTURE,
         help="Pairs to join: chow-liu (the tree of largest mutual information), chow-liu+random:P,R (also each pair up to R steps apart on "
         "the tree, with probability P), grid (neighbouring pixels), full, independent; l1[:PENALTY] (pairs of two-state variables "
         "chosen by l1-penalised regressions; without PENALTY by extended BIC), stability[:HALVES] (pairs that l1 chooses in three "
         "quarters of HALVES random halves of the rows); hill-climb (parents for --algorithm bayes, by --score).  [default: chow-liu]",
     )
-    edges: str | None = option(text(), metavar="FILE", record=as_file(), help="File with the pairs to join, two variables per line.")
+    edges: str | None = option(
+        text(),
+        metavar="FILE",
+        record=as_file(),
+        only=(Excludes("clusters"), NEW_CLUSTERS, UNDIRECTED),
+        help="File with the pairs to join, two variables per line.",
+    )
     clusters: str | None = option(
-        text(), metavar="FILE", record=as_file(), help="File with the clusters of variables to join, one cluster per line."
+        text(),
+        metavar="FILE",
+        record=as_file(),
+        only=(NEW_CLUSTERS, UNDIRECTED),
+        help="File with the clusters of variables to join, one cluster per line.",
     )
     induce: int = option(
         whole(0),
         default=0,
         shown=False,
         metavar="N",
+        only=(UNDIRECTED, NEEDS_ROWS),
         help="Add N pairs to the structure, each time the one with the largest gain in likelihood.",
     )
     smoothing: float = option(
         number(0),
         resolved=True,
+        only=ROWS,
         help="Number of uniformly distributed rows to add to DATA, so that states without rows stay possible.  [default: 1]",
     )
     path: str | None = option(
@@ -153,22 +190,29 @@ class Request:
         text(),
         metavar="FILE",
         record=where_changed(None, lambda value: "file"),
-        only=PARENTS,
+        only=(PARENTS, Excludes("structure")),
         help="Bayesian network whose structure --algorithm bayes takes; only its tables are learned from DATA.",
     )
     moments: str | None = option(
-        text(), metavar="FILE", group=INPUT, record=as_file(), help="JSON file with the marginals and expectations to fit, instead of DATA."
+        text(),
+        metavar="FILE",
+        group=INPUT,
+        record=as_file(),
+        only=(UNDIRECTED, Needs(Condition("reads_stdin"), "--moments replaces DATA", hint="leave out {source}")),
+        help="JSON file with the marginals and expectations to fit, instead of DATA.",
     )
     features: str | None = option(
         text(),
         metavar="FILE",
         record=as_file(),
+        only=(UNDIRECTED, NEEDS_ROWS),
         help="JSON file with clusters and their features; only the averages of the features are fitted, not whole marginals.",
     )
     base: str | None = option(
         text(),
         metavar="NETWORK",
         record=as_file(),
+        only=UNDIRECTED,
         help="Start from this network: find the distribution with the marginals of DATA that is nearest to it (least KL divergence).",
     )
     algorithm: str = option(
@@ -191,7 +235,7 @@ class Request:
     max_clique: int | None = option(
         whole(2),
         metavar="K",
-        only=OF_CLIQUES,
+        only=(UNDIRECTED, OF_CLIQUES),
         help="Largest clique of loopy-is and cvm: grow their cliques to K variables, by mutual information, for a better approximation.",
     )
     regions: str | None = option(
@@ -199,7 +243,7 @@ class Request:
         metavar="FILE",
         group=INPUT,
         record=as_file(),
-        only=OF_CLIQUES,
+        only=(UNDIRECTED, Excludes("max_clique"), OF_CLIQUES),
         help="File with the cliques of loopy-is and cvm, one per line.",
     )
     double_loop: bool = flag(
@@ -240,10 +284,10 @@ class Request:
     iterations: int = shared_options.iterations(only=ITERATED)
     on_nonconvergence: str = shared_options.on_nonconvergence(only=ITERATED)
     input_format: str | None = shared_options.input_format()
-    label: str | None = shared_options.label()
-    value_range: tuple[float, float] | None = shared_options.value_range()
-    threshold: float | None = shared_options.threshold()
-    split: str | None = shared_options.split()
+    label: str | None = shared_options.label(only=ROWS)
+    value_range: tuple[float, float] | None = shared_options.value_range(only=ROWS)
+    threshold: float | None = shared_options.threshold(only=ROWS)
+    split: str | None = shared_options.split(only=ROWS)
     seed: int = shared_options.seed()
     levels_are_states = True  # of columns of text, which are no one-hot columns here
     default_roles = frozenset[str]()  # every column is a variable
@@ -260,14 +304,39 @@ class Request:
     @property
     def searches(self) -> bool:
         """Whether the parents of a Bayesian network are searched for."""
-        return self.is_directed and self.structure is not None and self.structure[0] == "hill-climb"
+        return self.is_directed and self.structure_kind == "hill-climb"
 
     @property
     def has_path(self) -> bool:
         """Whether the structure is chosen along a path of penalties."""
-        return self.structure is not None and self.structure[0] in ("l1", "stability")
+        return self.structure_kind in ("l1", "stability")
 
-    def refuse_contradictions(self, session: Session) -> None:
-        """Raise BadUsage for a structure that the algorithm cannot learn."""
-        if self.structure is not None and self.structure[0] == "hill-climb" and not self.is_directed:
-            raise BadUsage("--structure hill-climb finds the parents of a Bayesian network", hint="--algorithm bayes")
+    @property
+    def has_rows(self) -> bool:
+        """Whether the network is learned from rows."""
+        return not self.moments
+
+    @property
+    def reads_stdin(self) -> bool:
+        """Whether no file was named."""
+        return self.source == "-"
+
+    @property
+    def structure_kind(self) -> str:
+        """The name of the structure, without its numbers; chow-liu where none is given."""
+        return "chow-liu" if self.structure is None else self.structure[0]
+
+    @property
+    def joins_pairs(self) -> bool:
+        """Whether the structure is one of pairs without directions."""
+        return self.structure_kind != "hill-climb"
+
+    @property
+    def gives_parents(self) -> bool:
+        """Whether the structure is one of a Bayesian network."""
+        return self.structure_kind in OF_PARENTS
+
+    @property
+    def joins_all_pairs(self) -> bool:
+        """Whether the structure is all pairs."""
+        return self.structure_kind == "full"

@@ -179,6 +179,60 @@ def test_bad_input(herd, small, digits, tmp_path, arguments, code, message):
     assert ended.out == b""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("none.h5 --edges e.txt --clusters c.txt", "--edges and --clusters exclude each other"),
+        ("none.h5 --moments m.json", "--moments replaces DATA\nhint: leave out none.h5"),
+        ("--moments m.json --clusters c.txt", "--moments already defines the clusters: --clusters cannot"),
+        ("--moments m.json --features f.json", "--features needs rows, --moments has none"),
+        ("none.h5 --algorithm cvm --regions r.txt --max-clique 3", "--regions and --max-clique exclude each other"),
+        ("none.h5 --algorithm bayes --base b.uai", "--algorithm bayes takes no --base\nhint: --network FILE gives the parents"),
+        ("none.h5 --algorithm bayes --max-clique 3", "--algorithm bayes takes no --max-clique\nhint: --network FILE gives the parents"),
+        ("none.h5 --algorithm bayes --network n.bif --structure chow-liu", "--network and --structure exclude each other"),
+        (
+            "none.h5 --algorithm bayes --structure l1:2",
+            "--algorithm bayes takes no --structure l1\nhint: --structure chow-liu, independent, hill-climb, or --network FILE",
+        ),
+    ],
+)
+def test_contradictions_are_refused_before_files_are_read(herd, arguments, message):
+    ended = herd("fit-mrf", *arguments.split())
+    assert (ended.code, ended.err.count("fit-mrf:")) == (2, 1)
+    assert message in ended.err
+
+
+def test_options_of_rows_have_no_effect_on_moments(herd, tmp_path):
+    (tmp_path / "m.json").write_text(MOMENTS)
+    ended = herd(
+        "fit-mrf",
+        "--moments",
+        "m.json",
+        *[
+            "--values",
+            "two",
+            "--induce",
+            "0",
+            "--smoothing",
+            "2",
+            "--label",
+            "y",
+            "--split",
+            "1,0,0",
+            "--threshold",
+            ".5",
+            "--range",
+            "0,1",
+        ],
+    )
+    assert ended.code == 0, ended.err
+    warned = [line for line in ended.err.splitlines() if "has no effect" in line]
+    assert sorted(warned) == [
+        f"fit-mrf: warning: --{name} has no effect with --moments"
+        for name in ("label", "range", "smoothing", "split", "threshold", "values")
+    ]
+
+
 def test_marginals_that_cannot_hold_together_are_a_negative_result(herd, tmp_path):
     (tmp_path / "m.json").write_text(MOMENTS)
     (tmp_path / "base.uai").write_text("MARKOV\n3\n2 2 2\n1\n2 0 1\n4\n1 0 0 1\n")

@@ -122,30 +122,31 @@ def output_format(*formats: str) -> str | None:
     return option(choice(*formats), group=OUTPUT, record=unrecorded(), help=help)
 
 
-def label() -> str | None:
+def label(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """--label."""
     help = "Column with the labels; none: no labels.  [default: y, label, class or target, if needed]"
-    return option(text(), metavar="COLUMN", group=INPUT, help=help)
+    return option(text(), metavar="COLUMN", group=INPUT, only=only, help=help)
 
 
-def split() -> str | None:
+def split(only: tuple[Condition, ...] | Condition = ()) -> str | None:
     """--split."""
     return option(
         text(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
+        only=only,
         help="Fractions of rows, or rows per class, drawn by --seed.  [default: the input's own, else .6,.2,.2]",
     )
 
 
-def threshold() -> float | None:
+def threshold(only: tuple[Condition, ...] | Condition = ()) -> float | None:
     """--threshold of commands that make values two-valued."""
-    return option(number(0, 1), group=INPUT, help="Binarise: on at or above this share of the range.")
+    return option(number(0, 1), group=INPUT, only=only, help="Binarise: on at or above this share of the range.")
 
 
-def value_range() -> tuple[float, float] | None:
+def value_range(only: tuple[Condition, ...] | Condition = ()) -> tuple[float, float] | None:
     """--range of commands that need to know where values lie."""
-    return option(INTERVAL, "--range", metavar="LO,HI", group=INPUT, help="Lowest and highest possible value, such as 0,255.")
+    return option(INTERVAL, "--range", metavar="LO,HI", group=INPUT, only=only, help="Lowest and highest possible value, such as 0,255.")
 
 
 def seed(only: tuple[Condition, ...] | Condition = ()) -> int:

@@ -94,7 +94,7 @@ def defaults(sets: list[str], seeds: int, out: Path | None) -> int:
                         f"{found['independent']:.2f}",
                         f"{found['log_likelihood']:.2f}",
                         f"{half:.2f}",
-                        found["log_z"],
+                        found["log_z_method"],
                         found["verdict"],
                     )
                     lines.append("\t".join(map(str, (name, algorithm, hidden, seed, *figures, f"{seconds:.1f}"))))

@@ -135,14 +135,19 @@ class Requirement:
 
 def parse_requirement(text: str) -> Requirement:
     """Parse `error<0.05`.  Raises BadUsage with the form expected."""
-    match = re.fullmatch(r"\s*([A-Za-z_][\w.]*)\s*(<=|>=|==|<|>)\s*(\S+)\s*", text)
+    match = re.fullmatch(r"\s*([A-Za-z_][\w. -]*?)\s*(<=|>=|==|<|>)\s*(\S+)\s*", text)
     try:
         bound = float(match[3]) if match else math.nan
     except ValueError:
         bound = math.nan
     if match is None or math.isnan(bound):
         raise BadUsage(f"--require '{text}' is not of the form COLUMN<NUMBER", hint="comparisons: < <= > >= ==, as in 'error<0.05'")
-    return Requirement(match[1], match[2], bound)
+    return Requirement(figure_name(match[1]), match[2], bound)
+
+
+def figure_name(text: str) -> str:
+    """The name of a figure as columns have it, from that on a terminal: log_likelihood of `log-likelihood`."""
+    return re.sub(r"[ -]+", "_", text.strip())
 
 
 # Formats ------------------------------------------------------------------------------------------------------
@@ -188,15 +193,15 @@ TRUTHS = {"converged"}  # columns of yes or no, which are 1 and 0 in tables of n
 
 
 def to_json(rows: Sequence[Row]) -> str:
-    """A list of objects with every column; null for missing and non-finite values."""
-    columns = all_columns(rows)
+    """A list of objects with every column of their kind; null for missing and non-finite values."""
+    columns = {group[0].get("kind"): all_columns(group) for group in split_by_kind(rows)}
 
     def plain(column: str, value: Value) -> Value:
         if column in TRUTHS and value is not None:
             return bool(value)
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    objects = [{column: plain(column, row.get(column)) for column in columns} for row in rows]
+    objects = [{column: plain(column, row.get(column)) for column in columns[row.get("kind")]} for row in rows]
     return json.dumps(objects, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -219,6 +224,29 @@ def drop_empty_columns(rows: Sequence[Row]) -> list[Row]:
     """The rows without the columns that are empty in all of them."""
     kept = [column for column in all_columns(rows) if any(exact_value(row.get(column)) for row in rows)]
     return [{column: row.get(column) for column in kept} for row in rows]
+
+
+def kinds_of(rows: Sequence[Row]) -> int:
+    """How many kinds of artifacts the rows are of."""
+    return len({row.get("kind") for row in rows})
+
+
+LONG = ("file", "kind", "figure", "value")
+
+
+def to_long_rows(rows: Sequence[Row]) -> list[Row]:
+    """A row for each figure that there is: file, kind, its name and its value, as text where it is one."""
+    return [
+        dict(zip(LONG, (row.get("file"), row.get("kind"), name, value), strict=True))
+        for row in rows
+        for name, value in row.items()
+        if name not in ("file", "kind") and exact_value(value)
+    ]
+
+
+def program_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows for programs: without columns that are empty in all of them, and of several kinds a row for each figure."""
+    return drop_empty_columns(rows) if kinds_of(rows) < 2 else to_long_rows(rows)
 
 
 def to_aligned_text(rows: Sequence[Row]) -> str:

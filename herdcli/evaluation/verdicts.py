@@ -114,7 +114,7 @@ def rbm_findings(row: Row, value: Any) -> list[str]:
         return [DIVERGED]
     own, base, gap = (row.get(name) for name in ("log_likelihood", "independent", "free_energy_gap"))
     classes, findings = row.get("error") is not None, list[str | None]()
-    unreliable = row.get("log_z") == "not reliable"
+    unreliable = row.get("log_z_method") == "not reliable"
     if not unreliable:
         findings.append(_rbm_loss_finding(row, value, classes=classes))
     findings.append("not reliable" if unreliable else None)

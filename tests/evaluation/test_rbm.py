@@ -138,7 +138,7 @@ def test_independent_columns_are_the_baseline():
     found = rbm.metrics(known, SMALL)
     assert found["independent"] == pytest.approx(-6 * np.log(2))
     assert found["log_likelihood"] < found["independent"]  # the weights are noise
-    assert (verdict_text("rbm", found, known), found["log_z"]) == ("worse than independent", "exact")
+    assert (verdict_text("rbm", found, known), found["log_z_method"]) == ("worse than independent", "exact")
     assert found["effective_chains"] is found["temperatures"] is None
     short = quick_metrics.quick_rbm_metrics(known)
     assert (short["log_likelihood"], short["independent"]) == pytest.approx((found["log_likelihood"], found["independent"]))
@@ -193,7 +193,7 @@ def test_what_is_not_reliable_is_called_so(monkeypatch):
     estimate = LogZEstimate(0.0, 0.5, effective=3.0, temperatures=800, reliable=False)
     monkeypatch.setattr(rbm, "log_partitions", lambda *_: {"": {0: estimate}})
     found = rbm.metrics(artifact(), SMALL)
-    assert (found["log_z"], verdict_text("rbm", found, artifact()), found["effective_chains"], found["temperatures"]) == (
+    assert (found["log_z_method"], verdict_text("rbm", found, artifact()), found["effective_chains"], found["temperatures"]) == (
         "not reliable",
         "not reliable",
         3.0,

@@ -42,11 +42,11 @@ def test_aligned():
     )
 
 
-def test_json_has_every_column_and_null_for_what_is_missing_or_infinite():
-    found = json.loads(table.to_json([*ROWS, {"file": "e", "error": math.inf, "log_likelihood": math.nan}]))
+def test_json_has_every_column_of_a_kind_and_null_for_what_is_missing_or_infinite():
+    found = json.loads(table.to_json([*ROWS, {"file": "e", "kind": "rbm", "error": math.inf, "log_likelihood": math.nan}]))
     assert found[0] == ROWS[0]
     assert found[1]["error"] is None
-    assert found[2] == {"file": "e", "kind": None, "log_likelihood": None, "error": None}
+    assert found[2] == {"file": "e", "kind": "rbm", "log_likelihood": None, "error": None}
 
 
 def test_csv_reads_back():

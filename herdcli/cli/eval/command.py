@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     output_options,
 )
 def command(session: Session, request: Request) -> None:
-    """Evaluate models, classifiers, samples, marginals and filters: one row per artifact.
+    """Evaluate models, classifiers, samples, marginals and filters: figures, baselines and a verdict.
 
     \b
       herd data digits | herd fit-rbm | herd eval
       herd data digits | herd fit-rbm --per-class --hidden 16 | herd eval --require 'error<0.10' --format json
       herd data digits | herd fit-rbm --hidden 16 | herd eval --plot filters filters.png
+      herd eval --explain log_likelihood
 
-    Each row has a simple baseline for comparison, and a verdict: ok, or a short description of the problem.
-    The columns depend on the kind of artifact.
+    Next to each figure is a simple baseline.  The verdict is ok, or a short description of the problem.  On a terminal
+    one artifact is shown upright, several of a kind as a table.  A pipe gets tab-separated columns; for several kinds
+    lines of file, kind, figure and value.
 
     rbm: test log-likelihood in nats (exact, or by annealed importance sampling with its standard error),
     pseudo-likelihood, reconstruction error and free-energy gap to the training rows; with --per-class also the
@@ -46,6 +48,12 @@ def command(session: Session, request: Request) -> None:
     --data FILE evaluates on other rows; networks may be BIF, UAI and other text.  -o FILE.h5 stores the table
     as a report artifact; --report FILE.html writes a page for sharing.
     """
+    if request.explain is not None:
+        from herdcli.cli.eval.explain import explanation_text
+        from herdcli.cli.frame.run.console import write_stdout
+
+        write_stdout(explanation_text(request.explain))
+        return
     from herdcli.cli.eval.run import evaluate
 
     evaluate(session, request)

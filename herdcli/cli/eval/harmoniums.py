@@ -43,7 +43,7 @@ def announce_annealing(session: Session, value: RBM, request: Request) -> None:
 def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """Say which likelihoods are not to be relied on, and which models are worse than no model."""
     for row in rows:
-        if row.get("log_z") == "not reliable":
+        if row.get("log_z_method") == "not reliable":
             session.console.warn(
                 f"{row['file']}: the log-likelihood is not reliable: {row['effective_chains']:.3g} effective chains at "
                 f"{row['temperatures']} temperatures, 20 that agree are needed; more --chains or --temperatures may help"

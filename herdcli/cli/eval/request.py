@@ -41,6 +41,13 @@ class Request:
         record=unrecorded(),
         help="Format of the table.  [default: aligned on a terminal, else tsv]",
     )
+    explain: str | None = option(
+        text(),
+        metavar="FIGURE",
+        group=OUTPUT,
+        record=unrecorded(),
+        help="Print what this figure is, with formula and source, and evaluate nothing.",
+    )
     requirements: tuple[str, ...] = repeated(
         text(),
         "--require",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.output import outputs
+from herdcli.cli.frame.output.text_tables import stdout_is_terminal, terminal_width
 from herdcli.errors import escape_text
 from herdcli.evaluation import table
 
@@ -23,8 +23,7 @@ def table_format(session: Session, format: str | None) -> str | None:
     suffix = Path(session.output).suffix.lower()
     if format is None and session.output != "-" and suffix not in TEXT_SUFFIXES:
         return None
-    on_terminal = session.output == "-" and sys.stdout is not None and sys.stdout.isatty()
-    return format or TEXT_SUFFIXES.get(suffix) or ("aligned" if on_terminal else "tsv")
+    return format or TEXT_SUFFIXES.get(suffix) or ("aligned" if session.output == "-" and stdout_is_terminal() else "tsv")
 
 
 def check_output(session: Session, format: str | None) -> None:
@@ -40,4 +39,15 @@ def write_table(session: Session, rows: list[Row], format: str | None, history: 
     if format is None:
         outputs.write_artifact(session, table.build_report(rows), f"{len(rows)} rows", history=history)
     else:
-        outputs.write_text_result(session, escape_text(table.FORMATS[format](rows), keep="\n\t"))
+        outputs.write_text_result(session, escape_text(_table_text(rows, format), keep="\n\t"))
+
+
+def _table_text(rows: list[Row], format: str) -> str:
+    """The rows in a text format: for people upright or folded, for programs without empty columns, never those of several kinds in one."""
+    if format == "aligned":
+        from herdcli.cli.eval.terminal_table import terminal_text
+
+        return terminal_text(rows, terminal_width())
+    if format in ("markdown", "latex"):
+        return "\n".join(table.FORMATS[format](table.drop_empty_columns(group)) for group in table.split_by_kind(rows))
+    return table.FORMATS[format](rows if format == "json" else table.program_rows(rows))

@@ -41,7 +41,7 @@ COLUMNS = (
     "log_likelihood_se",
     "log_likelihood_low",
     "log_likelihood_high",
-    "log_z",
+    "log_z_method",
     "effective_chains",
     "temperatures",
     "independent",
@@ -67,7 +67,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
                        spread of the test rows is not in it.
     log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
-    log_z              `exact`, `annealed_partitions`, or `not reliable`: too few chains count, successive runs disagree, a bound is broken,
+    log_z_method       `exact`, `annealed_partitions`, or `not reliable`: too few chains count, successive runs disagree, a bound is broken,
     or chains
                        that are annealed back from the rows tell of a larger Z.
     log_likelihood_conservative  where it is not reliable: a mean that errs downwards, by rows annealed back (RAISE); never above the
@@ -264,7 +264,7 @@ def _interval_columns(found: Mapping[int, LogZEstimate], likelihood: float, erro
     return {
         "log_likelihood_low": likelihood - reach,
         "log_likelihood_high": likelihood + reach,
-        "log_z": ("annealed" if effective else "exact") if reliable else "not reliable",
+        "log_z_method": ("annealed" if effective else "exact") if reliable else "not reliable",
         "effective_chains": min(effective, default=None),
         "temperatures": max(temperatures, default=None),
     }
@@ -369,9 +369,9 @@ def lost_tracking_message(row: Mapping[str, Any]) -> str | None:
         )
     found, tracked = row["log_likelihood"], row["log_likelihood_tracked"]
     reach = STUDENT * float(exact_arithmetic.hypot(error, row["log_likelihood_se"])) + AGREED
-    if row["log_z"] == "not reliable" or abs(tracked - found) <= reach:
+    if row["log_z_method"] == "not reliable" or abs(tracked - found) <= reach:
         return None
-    how = "summed over all states" if row["log_z"] == "exact" else "annealed"
+    how = "summed over all states" if row["log_z_method"] == "exact" else "annealed"
     return f"the tracked log-likelihood is not reliable: it is {tracked:.2f} nats, with log Z {how} {found:.2f}"
 
 

@@ -20,7 +20,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 COLUMNS = (
-    "hidden", "rows", "log_likelihood", "log_likelihood_se", "log_z", "log_likelihood_unlinked", "independent", "prediction_error",
+    "hidden", "rows", "log_likelihood", "log_likelihood_se", "log_z_method", "log_likelihood_unlinked", "independent", "prediction_error",
     "mean_error", "persistence", "sequences_train", "best_epoch", "verdict",
 )  # fmt: skip
 MOST_OPERATIONS = 2.5e9  # of log Z by enumeration
@@ -36,7 +36,7 @@ def metrics(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map
     log_likelihood     of the rows of split 2, each given those before it, nats a row; of `rows` evenly spread ones where log Z of all
                        would take too long.  Where both layers are too large for enumeration each is annealed; log_likelihood_se is
                        the error of that alone.
-    log_z              `exact` or `annealed`.
+    log_z_method       `exact` or `annealed`.
     log_likelihood_unlinked
                        the same rows under the one RBM that the links make of their mean over the held-out rows that have a row before
                        them: what is above it is what the rows before say.  A model of rows alone would find its own: --links none.
@@ -57,7 +57,7 @@ def metrics(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map
         "rows": len(found.chosen),
         "log_likelihood": found.mean - shift,
         "log_likelihood_se": found.error,
-        "log_z": "exact" if found.exact else "annealed",
+        "log_z_method": "exact" if found.exact else "annealed",
         "log_likelihood_unlinked": unlinked_log_likelihood(model, held, driven, found, settings, map) - shift,
         "independent": base - shift,
         "verdict": loss_finding(found.mean, base, worse="worse than independent", error=found.error) or OK,

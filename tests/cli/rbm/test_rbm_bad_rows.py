@@ -80,5 +80,5 @@ def test_an_imported_model_is_annealed_from_the_rows_given(run: Run, tmp_path: P
     np.savez(tmp_path / "in.npz", X=random.integers(0, 2, (60, 12)), split=np.full(60, 2, dtype=np.uint8))
     assert run("convert", "w.npz", "--to", "rbm", "-o", "m.h5").code == 0
     exact, annealed = (table(run("eval", "m.h5", "--data", "in.npz", "--likelihood", how)) for how in ("exact", "ais"))
-    assert (exact["log_z"], annealed["log_z"]) == ("exact", "annealed")
+    assert (exact["log_z_method"], annealed["log_z_method"]) == ("exact", "annealed")
     assert float(annealed["log_likelihood_low"]) <= float(exact["log_likelihood"]) <= float(annealed["log_likelihood_high"])

@@ -1,0 +1,41 @@
+"""`herd eval --explain FIGURE`: what a figure is, its formula, its source, and what it is compared with."""
+
+from __future__ import annotations
+
+import textwrap
+
+from herdcli.cli.frame.output.text_tables import WIDTH, shorten
+from herdcli.errors import BadUsage
+from herdcli.evaluation.report import figure_relations as relations
+from herdcli.evaluation.report.column_descriptions import column_meaning, explained_figures
+from herdcli.evaluation.report.figure_formulas import figure_formula
+from herdcli.evaluation.table import figure_name
+from herdcli.kinds import KINDS
+
+
+def explanation_text(figure: str) -> str:
+    """A few lines about one figure, named as in a column or as on a terminal.  Raises BadUsage for others, with the nearest names."""
+    name = figure_name(figure)
+    name = next((known for known in (name, name.lower()) if column_meaning(known)), name)
+    meaning, formula = column_meaning(name), figure_formula(name)
+    if not meaning or formula is None:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name.lower(), explained_figures(), n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}?" if close else "figures are the columns of herd eval --format csv"
+        raise BadUsage(f"--explain: no figure is called '{shorten(figure, 60)}'", hint=hint)
+    lines = [("", meaning), ("formula", formula[0]), ("source", formula[1])]
+    if baselines := relations.BASELINES.get(name):
+        lines.append(("baselines", ", ".join(baselines)))
+    if error := relations.ERRORS.get(name):
+        lines.append(("error", error))
+    if interval := relations.INTERVALS.get(name):
+        lines.append(("interval", " to ".join(interval)))
+    if judged := [kind.name for kind in KINDS.values() if kind.baseline == name]:
+        lines.append(("verdict", f"what the verdict is held against, of kind {', '.join(judged)}"))
+    return f"{name}\n" + "".join(_paragraph(title, text) for title, text in lines)
+
+
+def _paragraph(title: str, text: str) -> str:
+    start = f"  {title:9}  " if title else "  "
+    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False) + "\n"

@@ -1,0 +1,130 @@
+"""Figures as a person reads them: one artifact upright, several artifacts of one kind as a table, a table for each kind."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame.output.text_tables import pad, text_table
+from herdcli.errors import escape_text
+from herdcli.evaluation import table
+from herdcli.evaluation.report import figure_relations as relations
+from herdcli.evaluation.report.column_descriptions import figure_title
+from herdcli.evaluation.verdicts import finding_advice, split_findings
+
+if TYPE_CHECKING:
+    from herdcli.evaluation.table import Row, Value
+
+DIGITS = 5  # significant digits of a figure
+
+
+def terminal_text(rows: Sequence[Row], width: int) -> str:
+    """Every kind by itself: a single artifact upright, several as a table folded to the width."""
+    groups = [table.drop_empty_columns(group) for group in table.split_by_kind(rows)]
+    return "\n".join(_upright(group[0], width) if _is_single(group) else _table(group, width) for group in groups if group)
+
+
+def _is_single(group: Sequence[Row]) -> bool:
+    return len(group) == 1 and group[0].get("kind") is not None
+
+
+def _table(rows: Sequence[Row], width: int) -> str:
+    columns = (
+        relations.main_first(name for name in table.all_columns(rows) if name != "kind") if rows[0].get("kind") else table.all_columns(rows)
+    )
+    lines = [[table.display_value(row.get(name), table.DIGITS) for name in columns] for row in rows]
+    title = f"{rows[0]['kind']}\n" if rows[0].get("kind") else ""
+    return title + text_table(columns, lines, width=width, left=1)
+
+
+def _upright(row: Row, width: int) -> str:
+    """The verdict first, then a line for each figure, with its error and its baselines, in sections."""
+    text = f"{escape_text(str(row['file']))}: {row['kind']}\n"
+    if row.get("verdict") is not None:
+        text += "\n" + _verdict_text(str(row["verdict"]), str(row["kind"]), width)
+    sections: dict[str, list[tuple[str, str, str]]] = {}
+    for name in _leading_figures(row):
+        sections.setdefault(relations.section_of(name), []).append((figure_title(name), _with_error(row, name), _beside(row, name)))
+    titles = [*relations.SECTIONS, relations.OTHER]
+    lines = [line for part in sections.values() for line in part]
+    label = max((len(line[0]) for line in lines), default=0)
+    value = max((len(line[1]) for line in lines if line[2]), default=0)
+    for title in sorted(sections, key=titles.index):
+        text += f"\n{title}\n" + "".join(_figure_line(line, label, value, width) for line in sections[title])
+    return text
+
+
+def _verdict_text(verdict: str, kind: str, width: int) -> str:
+    advice = "; ".join(dict.fromkeys(filter(None, (finding_advice(finding, kind) for finding in split_findings(verdict)))))
+    wrapped = textwrap.wrap(advice, max(width - 9, 20))
+    return f"verdict  {verdict}\n" + "".join(f"         {line}\n" for line in wrapped)
+
+
+def _figure_line(line: tuple[str, str, str], label: int, value: int, width: int) -> str:
+    title, shown, beside = line
+    start = f"  {pad(title, label)}  {shown}"
+    if not beside:
+        return f"{start}\n"
+    start = f"  {pad(title, label)}  {pad(shown, value)}  "
+    wrapped = textwrap.wrap(f"({beside})", max(width - len(start), 24), break_long_words=False, break_on_hyphens=False)
+    return "".join(f"{start if not number else ' ' * (len(start) + 1)}{part}\n" for number, part in enumerate(wrapped))
+
+
+def _leading_figures(row: Row) -> Iterator[str]:
+    """The figures with a line of their own, in the order of their sections: not what stands beside another."""
+    owned = {name for own, others in relations.BASELINES.items() if row.get(own) is not None for name in others}
+    owned |= {error for own, error in relations.ERRORS.items() if row.get(own) is not None}
+    owned |= {end for own, ends in relations.INTERVALS.items() if row.get(own) is not None for end in ends}
+    if relations.owner_gain(row):
+        owned |= {"gain", "gain_se", "gaussian_gain_se"}
+    for name in relations.main_first(row):
+        if name not in ("file", "kind", "verdict") and name not in owned and row.get(name) is not None:
+            yield name
+
+
+def _with_error(row: Row, name: str) -> str:
+    return value_with_error(row.get(name), row.get(relations.ERRORS.get(name, "")))
+
+
+def value_with_error(value: Value, error: Value = None) -> str:
+    """A figure with its standard error to two digits, and no more decimals than that has; a figure alone to DIGITS digits."""
+    if not isinstance(value, (int, float)) or not isinstance(error, (int, float)) or not error or not math.isfinite(error):
+        return table.display_value(value, DIGITS)
+    decimals = max(0, 1 - math.floor(math.log10(abs(error))))
+    most = max(0, DIGITS - 1 - (math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0))
+    return f"{value:.{min(decimals, most)}f} ± {error:.2g}" if abs(error) < 100 else f"{value:.0f} ± {error:.0f}"
+
+
+def _beside(row: Row, name: str) -> str:
+    """The interval of a figure and its baselines, the first of these with what is gained."""
+    parts = []
+    low, high = (row.get(end) for end in relations.INTERVALS.get(name, ("", "")))
+    if low is not None and high is not None and low != high:
+        how = "bounds" if name == "log_z" else "95 %"
+        parts.append(f"{how} {table.display_value(low, DIGITS)} to {table.display_value(high, DIGITS)}")
+    own = row.get(name)
+    values = {each: row[each] for each in relations.BASELINES.get(name, ()) if isinstance(row.get(each), (int, float))}
+    if not isinstance(own, (int, float)):
+        return "; ".join(parts)
+    best = values.pop("log_likelihood_baseline", None)  # one of the others, which says its name
+    named = next((each for each, value in values.items() if value == best), None)
+    if best is not None:
+        values = {named or "log_likelihood_baseline": best, **values}
+    for number, (baseline, value) in enumerate(values.items()):
+        text = f"{relations.LABELS[baseline]} {table.display_value(value, DIGITS)}"
+        if not number:
+            text += _gain_text(row, name, float(own) - float(value or 0.0))
+        elif baseline == "gaussian" and row.get("gaussian_gain_se") is not None:
+            text += f", gain {value_with_error(float(own) - float(value or 0.0), row['gaussian_gain_se'])}"
+        parts.append(text)
+    return "; ".join(parts)
+
+
+def _gain_text(row: Row, name: str, difference: float) -> str:
+    """`, gain 3.0 ± 0.2` of the figure that a row's gain_se is for."""
+    if relations.owner_gain(row) != name or row.get("gain_se") is None:
+        return ""
+    gain = row["gain"] if row.get("gain") is not None else difference
+    return f", gain {value_with_error(gain, row['gain_se'])}"

@@ -1,0 +1,146 @@
+"""How the figures of `herd eval` belong together: the error, interval and baselines of each, and the section in which it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+# figure -> its baselines, the first of which gain_se is for
+BASELINES: dict[str, tuple[str, ...]] = {
+    "log_likelihood": (
+        "independent",
+        "log_likelihood_baseline",
+        "log_likelihood_whitening",
+        "gaussian",
+        "log_likelihood_gaussian",
+        "log_likelihood_independent",
+        "log_likelihood_mixture",
+        "log_likelihood_one_state",
+        "log_likelihood_persistence",
+        "log_likelihood_unlinked",
+        "log_likelihood_alone",
+    ),
+    "log_likelihood_bound": ("independent", "log_likelihood_first"),
+    "log_z": ("log_z_mean_field",),
+    "squared_error": ("squared_error_baseline",),
+    "error": ("error_majority", "error_1nn", "error_centroid", "error_linear"),
+    "rmse": ("rmse_mean", "rmse_alone"),
+    "hamming": ("hamming_none",),
+    "perplexity": ("perplexity_independent",),
+    "mmd": ("mmd_random", "sampling_floor"),
+    "moment_gap": ("moment_gap_random",),
+    "reconstruction": ("reconstruction_mean",),
+    "prediction_error": ("persistence", "mean_error"),
+    "kurtosis_heldout": ("kurtosis_whitening",),
+}
+# figure -> its standard error
+ERRORS: dict[str, str] = {
+    "log_likelihood": "log_likelihood_se",
+    "log_likelihood_bound": "log_likelihood_bound_se",
+    "log_likelihood_first": "log_likelihood_first_se",
+    "log_likelihood_reverse": "log_likelihood_reverse_se",
+    "log_likelihood_tracked": "log_likelihood_tracked_se",
+    "log_likelihood_bound_reverse": "log_likelihood_bound_reverse_se",
+    "mmd": "mmd_error",
+    "gain": "gain_se",
+}
+# figure -> lower and upper end of its 95 % interval
+INTERVALS: dict[str, tuple[str, str]] = {
+    "log_likelihood": ("log_likelihood_low", "log_likelihood_high"),
+    "log_z": ("log_z_lower", "log_z_upper"),
+}
+LABELS: dict[str, str] = {
+    "independent": "independent columns",
+    "log_likelihood_baseline": "baseline",
+    "log_likelihood_whitening": "whitening",
+    "gaussian": "one Gaussian",
+    "log_likelihood_gaussian": "one Gaussian",
+    "log_likelihood_independent": "independent columns",
+    "log_likelihood_mixture": "states without order",
+    "log_likelihood_one_state": "one state",
+    "log_likelihood_persistence": "persistence",
+    "log_likelihood_unlinked": "without the rows before",
+    "log_likelihood_alone": "row by itself",
+    "log_likelihood_first": "first layer",
+    "log_z_mean_field": "mean field",
+    "squared_error_baseline": "mean",
+    "error_majority": "majority",
+    "error_1nn": "nearest neighbour",
+    "error_centroid": "nearest centroid",
+    "error_linear": "linear model",
+    "rmse_mean": "mean",
+    "rmse_alone": "row by itself",
+    "hamming_none": "no labels",
+    "perplexity_independent": "independent words",
+    "mmd_random": "random rows",
+    "sampling_floor": "independent draws",
+    "moment_gap_random": "independent draws",
+    "reconstruction_mean": "mean image",
+    "persistence": "persistence",
+    "mean_error": "mean",
+    "kurtosis_whitening": "whitening",
+}  # of baselines, beside the figure that they are for
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "likelihood": (
+        "log_likelihood", "log_likelihood_bound", "log_likelihood_first", "gain", "perplexity", "label_log_likelihood",
+        "log_likelihood_valid", "log_likelihood_train", "train_log_likelihood", "free_energy_gap", "pseudo_likelihood",
+        "bound", "bic", "aic", "icl",
+        "code_length", "bits_back", "code_length_hard", "explained", "train_explained", "score_matching",
+    ),
+    "log Z": ("log_z", "log_z_method", "effective_chains", "temperatures", "log_value", "log_value_upper", "log_z_error"),
+    "prediction": (
+        "error", "rmse", "mae", "r2", "auc", "log_loss", "brier", "calibration_error", "coverage", "set_size", "width", "coverage_95",
+        "hamming", "micro_f1", "macro_f1", "subset_accuracy", "prediction_error", "reconstruction", "squared_error",
+        "squared_error_valid", "squared_error_train", "error_train", "adjusted_rand", "mutual_information",
+    ),
+    "distance from the target": (
+        "mmd", "target_mmd", "moment_gap", "mean_error", "second_error", "kl", "marginal_l1", "marginal_error", "marginal_error_max",
+        "reference_l1", "joint_l1", "law_distance", "max_entropy_distance", "amari", "amari_squared", "sir", "sir_least",
+        "estimated_error", "consistency_gap",
+    ),
+    "while learning": (
+        "progressive_error", "progressive_loss", "progressive_coverage", "progressive_set_size", "progressive_rmse", "progressive_mae",
+        "progressive_width", "progressive_hamming",
+    ),
+    "run": (
+        "converged", "iterations", "residual", "rise", "free_energy_rise", "floors", "objective", "acceptance", "best_epoch",
+        "scaling_updates", "propagation_updates", "fixed_points", "weight_norm", "weight_growth", "moment_gap_times_t", "exact_cells",
+    ),
+    "size": (
+        "rows", "judged_on", "variables", "factors", "components", "states", "hidden", "filters", "dimensions", "atoms", "groups", "pairs",
+        "family", "sequences_train",
+    ),
+}  # fmt: skip
+OTHER = "other figures"  # the section of those that stand nowhere
+FIRST = ("file", "verdict")  # of a table of several artifacts
+
+
+def owner_gain(row: Mapping[str, object]) -> str | None:
+    """The figure that `gain` and `gain_se` of a row speak of; None where there is none."""
+    return next((name for name in ("log_likelihood", "squared_error") if row.get(name) is not None), None)
+
+
+def section_of(figure: str) -> str:
+    """The section that a figure stands in; that of the figure whose baseline, error or interval it is."""
+    for title, members in SECTIONS.items():
+        if figure in members:
+            return title
+    for table in (BASELINES, INTERVALS):
+        for own, others in table.items():
+            if figure in others:
+                return section_of(own)
+    for own, error in ERRORS.items():
+        if figure == error and own != figure:
+            return section_of(own)
+    return OTHER
+
+
+def main_first(columns: Iterable[str]) -> list[str]:
+    """Columns in the order of interest: file, verdict, then each section's figures, each with its error and baselines behind it."""
+    present = list(columns)
+    ordered: list[str] = [name for name in FIRST if name in present]
+    for members in SECTIONS.values():
+        for name in members:
+            low_high = INTERVALS.get(name, ())
+            beside = ([ERRORS[name]] if name in ERRORS else []) + [*BASELINES.get(name, ()), *low_high]
+            ordered += [column for column in (name, *beside) if column in present]
+    return list(dict.fromkeys([*ordered, *present]))

@@ -33,8 +33,6 @@ def select_in_blocks(session: Session, request: Request) -> None:
     """Choose atoms of this run's blocks, and save `samples` or a shard of them."""
     from herdcli.quadrature.rules.merge_tree import BlocksShard
 
-    request.refuse()
-    request.warn_of_ignored(session)
     with indexed_rows.open_rows(session, request) as rows:
         layout = _tree_layout(request, rows.count)
         if not session.place.of(layout.units):
@@ -156,7 +154,7 @@ def _scaled_sample(session: Session, request: Request, rows: IndexedRows) -> tup
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales, parse_kernel
 
     kernel = parse_kernel(request.kernel)
-    inputs.refuse_inexact(session, request, kernel)
+    inputs.refuse_inexact(session, kernel)
     X = indexed_rows.sample_of_rows(rows)
     rows.scale = scale = inputs.choose_scale(session, request, X, rows.names)
     X = X / scale

@@ -71,8 +71,6 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
     from herdcli.quadrature.kernels.stein_kernels import SteinKernel
 
-    request.refuse()
-    request.warn_of_ignored(session)
     parse_kernel(
         request.kernel if request.label_kernel is None else f"{request.kernel}{MARK}{request.label_kernel}"
     )  # before rows are read
@@ -80,7 +78,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
     if data is not None and data.rows.group_names is not None and not session.place.of(len(data.rows.group_names)):
         return SelectionInputs(None, [], np.ones(data.columns), list(data.rows.group_names), data.feature_names, data.artifact)
     kernel = parse_kernel(_full_kernel_text(request, data))
-    refuse_inexact(session, request, kernel)
+    refuse_inexact(session, kernel)
     earlier = session.load(request.extend, "extended", kinds={"samples"}) if request.extend else None
     if earlier is not None and data is not None:
         data = _match_earlier_columns(session, data, earlier.value)
@@ -119,17 +117,13 @@ def _full_kernel_text(request: Request, data: _InputRows | None) -> str:
     return f"{request.kernel}{MARK}{request.label_kernel or default_label_kernel(data.rows.X[:, -1])}"
 
 
-def refuse_inexact(session: Session, request: Request, kernel: Kernel) -> None:
-    """Raise BadUsage for what --exact is not for."""
+def refuse_inexact(session: Session, kernel: Kernel) -> None:
+    """Raise BadUsage under --exact for a kernel that it does not work with."""
     from herdcli.quadrature.kernels.kernel_parsing import inexact_part
 
-    refused = {"trace-projected": request.trace_projected, "polish": request.polish, "target": request.target != "rows"}
-    exact_mode.refuse_options(session, refused)
     part = inexact_part(kernel)
     if part is not None:
         exact_mode.refuse_exact(session, f"--kernel {part.text()}")
-    if request.simd is not None:
-        exact_mode.refuse_exact(session, f"HERD_SIMD={request.simd}, which rounds otherwise")
 
 
 def _target_and_candidates(session: Session, request: Request, data: _InputRows | None) -> tuple[Target, Array | None]:

@@ -3,18 +3,134 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, output_file, unrecorded, where_changed, where_given
+from herdcli.cli.frame.history.request import as_file, as_recorded, input_file, output_file, where_changed, where_given
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
+    INPUT,
+    LEARNING,
+    OUTPUT,
+    Condition,
+    Excludes,
+    Needs,
+    OneOf,
+    When,
+    choice,
+    flag,
+    option,
+    text,
+    whole,
+)
 from herdcli.cli.frame.rows.target_files import recorded_scores, recorded_target
+from herdcli.cli.kernel_herd.values import BANDWIDTH, EMBEDDING, NORM, SCALE
 from herdcli.errors import BadUsage
 from herdcli.quadrature.rules.rule_table import TABLE, listed, reading
 from herdcli.records import dataclass
 
-if TYPE_CHECKING:
-    from herdcli.cli.frame.run.session import Session
-
 MADE = ("grid", "sobol", "sample", "cube")  # candidates that no file holds
+DRAWING = [name for name, rule in TABLE.items() if rule.draws]
+
+
+def _rules_reading(name: str, refusal: str = "", hint: str | None = None) -> OneOf:
+    """Options that some rules read."""
+    return OneOf("rule", *reading(name), refusal=refusal, hint=hint)
+
+
+def _rows_only(refusal: str, hint: str | None = None) -> OneOf:
+    """Options that need the rows as the target."""
+    return OneOf("target", "rows", refusal=refusal, hint=hint)
+
+
+WITH_STEIN, SCORES_REFUSE = "with --kernel {kernel}", "{option} does not work with a Stein kernel, whose target is the law of the scores"
+STEIN, DENSITY = Condition("uses_scores", why=WITH_STEIN), Condition("has_density", refusal=SCORES_REFUSE)
+APART = "{option} does not work with {other}"
+RULE = (
+    When(
+        _rules_reading("rates"),
+        Condition("rates", refusal="--rule {rule} needs step sizes", hint="--step constant:0.1, or --step FILE"),
+    ),
+    When(
+        STEIN,
+        OneOf(
+            "rule",
+            *(*reading("scores"), *DRAWING),
+            refusal="--rule {rule} stands for rows, and a Stein kernel for the law of their scores",
+            hint="--rule greedy",
+        ),
+    ),
+    When(
+        STEIN,
+        OneOf(
+            "rule",
+            *(name for name in TABLE if name not in DRAWING),
+            refusal="--rule {rule} draws from the target, of which a Stein kernel knows only the scores",
+            hint="--rule greedy",
+        ),
+    ),
+)
+SWAPPED = Needs(
+    _rules_reading("refine"),
+    "--refine swaps atoms of equal weight, and those of --rule {rule} are not equal",
+    hint=f"use {listed(reading('refine'), 'or')}",
+)
+NOT_UNIQUE = "--unique does not work with --rule {rule}"
+UNIQUE = (
+    OneOf(
+        "rule",
+        *(*reading("unique"), *(name for name, rule in TABLE.items() if not rule.repeats)),
+        refusal=NOT_UNIQUE,
+        hint="use greedy, support-points or facility-location",
+    ),
+    _rules_reading("unique", NOT_UNIQUE, "rules with an active set and rpcholesky never take a candidate twice anyway"),
+)
+OF_OWN_ROWS, OTHERS = "--rule {rule} chooses among the rows it stands for, not with ", "herding, line-search, min-norm-point and rpcholesky"
+TARGET = (
+    Needs(_rules_reading("target"), f"{OF_OWN_ROWS}--target", hint=f"{OTHERS} take others"),
+    Needs(DENSITY, SCORES_REFUSE),
+)
+CANDIDATES = (_rules_reading("candidates", f"{OF_OWN_ROWS}--candidates", f"{OTHERS} take others"), DENSITY)
+POLISHED = f"--polish works with {listed(reading('polish'), 'and')}, without --unique"
+POLISH = (
+    _rules_reading("polish", POLISHED),
+    Excludes("unique", refusal=POLISHED),
+    Condition(
+        "bounds_all_points",
+        refusal="--polish does not work with --embedding fourier, whose bound is of the candidates alone",
+        hint="nystrom:R",
+    ),
+    DENSITY,
+)
+BLOCK_ROWS = (
+    Excludes("by", "candidates", "extend", "polish", refusal=APART),
+    _rows_only("--block-rows works only with --target rows"),
+    _rules_reading(
+        "block_rows", "--block-rows needs weights that are not negative, and those of --rule {rule} may be", hint="--rule herding"
+    ),
+    DENSITY,
+)
+LABEL = (
+    Excludes("candidates", refusal=APART),
+    _rows_only("--label does not work with --target"),
+    Excludes("block_rows", "polish", refusal=APART),
+    Condition("keeps_labels", refusal="--label does not work with --by {by}"),
+    DENSITY,
+)
+CHAINS = Condition(
+    "has_one_grouping", refusal="--thin-by-chain is --by chain, and --by is given", hint="leave out --by {by}, or --thin-by-chain"
+)
+NO_ROWS, LEAVE_OUT = "--report compares atoms with rows, and the target is none", "leave it out"
+IN_ONE_RUN, REPORT_HINT = "--report needs all rows in memory, in one run", "leave out --block-rows and --shard, or --report"
+REPORT = (
+    _rows_only(NO_ROWS, LEAVE_OUT),
+    Condition("has_density", refusal=NO_ROWS, hint=LEAVE_OUT),
+    Excludes("block_rows", refusal=IN_ONE_RUN, hint=REPORT_HINT),
+)
+EXACT = (
+    shared_options.inexact("trace_projected", "polish"),
+    _rows_only("--exact does not work with --target", shared_options.WITHOUT_EXACT),
+    OneOf("simd", None, refusal="--exact does not work with HERD_SIMD={simd}, which rounds otherwise", hint=shared_options.WITHOUT_EXACT),
+)
 
 
 def _recorded_rates(text: str | None) -> str | None:
@@ -33,38 +149,177 @@ class Request:
     """The options of `herd kernel-herd`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    input_format: str | None = unrecorded()
-    count: int
-    rule: str
-    init: Literal["nearest", "zero", "mean"] | None
-    rates: str | None = as_recorded(_recorded_rates)
-    refine: int
-    unique: bool
-    weights: str
-    kernel: str
-    bandwidth: float | Literal["median"]
-    scale: str | tuple[float, ...]
-    target: str = as_recorded(recorded_target)
-    dimension: int | None
-    candidates: str | None = as_recorded(_recorded_candidates)
-    norm: str | None
-    polish: bool
-    by: str | None
-    row_weight: str | None
-    precision: str
-    block_rows: int | None
-    block_atoms: int | None
-    trace_projected: bool
-    extend: str | None = as_file()
-    no_state: bool
-    seed: int
+    count: int = option(whole(1), "-m", "--count", required=True, help="Number of atoms (chosen points), in each group.")
+    rule: str = option(
+        choice(*TABLE),
+        default="herding",
+        shown=False,
+        only=RULE,
+        help="How atoms are chosen.  herding: equal weights, any first t atoms are good; min-norm-point: smallest error; others: see "
+        "above.  [default: herding; greedy with Stein kernels]",
+    )
+    init: Literal["nearest", "zero", "mean"] | None = option(
+        choice("nearest", "zero", "mean"),
+        group=LEARNING,
+        only=_rules_reading("init"),
+        help="First atom: the candidate nearest to the mean embedding, or the first candidate (zero).  mean: start from the mean embedding "
+        "instead of 0, for grids over wide boxes.  [default: nearest for rows, else zero]",
+    )
+    rates: str | None = option(
+        text(),
+        "--step",
+        metavar="constant:ρ|FILE",
+        group=LEARNING,
+        record=as_recorded(_recorded_rates),
+        only=_rules_reading("rates"),
+        help="Step sizes of --rule step, from 0 to 1: the constant ρ, or a file with one for each atom.",
+    )
+    refine: int = option(
+        whole(0),
+        default=0,
+        group=LEARNING,
+        only=SWAPPED,
+        help="Passes that replace each atom by the candidate that lowers the error most (rules with equal weights).  Try 10 for a small "
+        "error with --count equally weighted atoms.",
+    )
+    unique: bool = flag(only=UNIQUE, help="Choose no candidate twice.")
+    weights: str = option(
+        choice("rule", "uniform", "simplex", "affine", "free"),
+        default="rule",
+        group=INPUT,
+        help="Weights of the atoms: the rule's own, equal ones, or those with the smallest error: non-negative with sum 1 (simplex), with "
+        "sum 1 (affine), or any (free).",
+    )
+    kernel: str = option(
+        text(),
+        default="gaussian",
+        metavar="NAME[:PARAMETER]",
+        help="Kernel that compares points, or a sum or product of kernels: see above.",
+    )
+    scores: str | None = option(
+        text(),
+        metavar="FILE|PREFIX",
+        record=where_changed(None, recorded_scores),
+        only=STEIN,
+        help="Gradients of the log density at each row, for Stein kernels: a file, or columns with this prefix.",
+    )
+    bandwidth: float | Literal["median"] = option(
+        BANDWIDTH,
+        default="median",
+        help="Length scale of kernels that are given without one: the median distance between rows, or a number.",
+    )
+    scale: str | tuple[float, ...] = option(
+        SCALE,
+        default="none",
+        help="Divisor of each column: its standard deviation (std), its range, or a number for each, S1,S2,…; use std for mixed units.",
+    )
+    target: str = option(
+        text(),
+        default="rows",
+        metavar="rows|NAME[:…]",
+        group=INPUT,
+        record=as_recorded(recorded_target),
+        only=TARGET,
+        help="What the atoms represent: the rows of INPUT, or the distribution uniform[:LO,HI], gaussian[:MEAN,SD|FILE], mixture:FILE (of "
+        "Gaussians), trigonometric:FILE (on [0,1]), signs:FILE (of a Gaussian vector), or moments:FILE (mean and second moments alone).",
+    )
+    dimension: int | None = option(
+        whole(1), help="Number of columns of a uniform or gaussian target.  [default: as many as the candidates have, else 1]"
+    )
+    candidates: str | None = option(
+        text(),
+        metavar="FILE|grid:N|sobol:N|sample:N|cube:D",
+        record=as_recorded(_recorded_candidates),
+        only=CANDIDATES,
+        help="Points that atoms are chosen from: a file, a grid of N values per column, N Sobol points, N draws from the target (sample), "
+        "or all states of D two-valued variables (cube).  [default: the rows]",
+    )
+    norm: str | None = option(
+        NORM,
+        only=Condition("has_other_candidates", why="without --candidates and rows"),
+        help="With --candidates: compute the squared norm of the rows' mean embedding, a constant in the error, from all pairs of rows, or "
+        "estimate it from N rows.  [default: exact up to 10,000 rows, then sample:2000]",
+    )
+    polish: bool = flag(
+        group=LEARNING,
+        only=POLISH,
+        help="Move each chosen candidate to the best point near it, within the range of the target.",
+    )
+    label: str | None = option(
+        text(),
+        metavar="COLUMN[:KERNEL]",
+        group=INPUT,
+        record=where_changed(None),
+        only=LABEL,
+        help="Represent rows together with this label: multiply --kernel by a kernel on the label.  [default kernel: hamming for whole "
+        "numbers and names, else gaussian]",
+    )
+    by: str | None = option(
+        text(),
+        metavar="COLUMN",
+        group=INPUT,
+        help="Choose atoms separately for each value of this column; the kernel's length scale is the same for all.",
+    )
+    thin_by_chain: bool = flag(
+        record=where_changed(False),
+        only=CHAINS,
+        help="Choose atoms separately for each chain of a sampler: by the column chain, or one file per chain such as 'chain-*.csv'.",
+    )
+    report: str | None = option(
+        text(),
+        metavar="FILE",
+        group=OUTPUT,
+        record=output_file(),
+        only=REPORT,
+        help="Write mean, standard deviation and quantiles of each column to FILE (.csv, or text), for all rows and for the atoms.",
+    )
+    row_weight: str | None = option(
+        text(),
+        metavar="COLUMN",
+        group=INPUT,
+        only=DENSITY,
+        help="Column with the weights of the rows.  [default: weight, if there is one]",
+    )
+    precision: str = option(
+        choice("float64", "float32"),
+        default="float64",
+        help="Floating-point type for the sums of the mean embedding; float64 is more precise.",
+    )
+    embedding: str | None = option(
+        EMBEDDING,
+        record=where_given(),
+        only=(Condition("has_density", why=WITH_STEIN), OneOf("target", "rows", why="without rows as the target")),
+        help="Mean embedding of the rows: from all pairs (exact), or for many rows approximated by N random rows (sample), R landmark "
+        "rows (nystrom) or R random frequencies (fourier).  [default: exact, or nystrom if that is faster]",
+    )
+    block_rows: int | None = option(
+        whole(2),
+        group=INPUT,
+        only=BLOCK_ROWS,
+        help="Read N rows at a time, for more rows than fit into memory; a pipe is read once.",
+    )
+    block_atoms: int | None = option(
+        whole(1),
+        only=Condition("block_rows", why="without --block-rows"),
+        help="Atoms to choose from each block, before the final choice.  [default: 4 times --count]",
+    )
+    trace_projected: bool = flag(
+        help="Also store the error under the best non-negative weights for 1 to --count atoms (some eight numbers per power of ten), for "
+        "herd eval --trace.",
+    )
+    extend: str | None = option(
+        text(),
+        metavar="ARTIFACT",
+        group=INPUT,
+        record=as_file(),
+        only=_rules_reading("extend", "--rule {rule} cannot be gone on with", "choose all --count atoms at once, or use herding"),
+        help="Add atoms to the result of an earlier run, up to --count.",
+    )
+    no_state: bool = flag(group=OUTPUT, help="Leave out the state that --extend needs, for a smaller file.")
+    input_format: str | None = shared_options.input_format()
+    seed: int = shared_options.seed()
+    exact: bool = shared_options.exact(EXACT)
     simd: str | None = where_given(lambda value: value == "avx2+fma")
-    embedding: str | None = where_given()
-    thin_by_chain: bool = where_changed(False)
-    scores: str | None = where_changed(None, recorded_scores)
-    exact: bool = where_changed(False)
-    label: str | None = where_changed(None)
-    report: str | None = output_file()
 
     def resolved(self, given: frozenset[str]) -> Request:
         """With the rule of Stein's kernels, --by of chains, and the instruction set where its sums differ in their last bits."""
@@ -94,6 +349,31 @@ class Request:
     def uses_scores(self) -> bool:
         """Whether the kernel is one of Stein's, which takes the rows' scores."""
         return self.kernel.strip().lower().startswith("stein")
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the target is known by more than its scores."""
+        return not self.uses_scores
+
+    @property
+    def has_other_candidates(self) -> bool:
+        """Whether atoms that represent rows are chosen among other points."""
+        return self.target == "rows" and bool(self.candidates)
+
+    @property
+    def bounds_all_points(self) -> bool:
+        """Whether an approximate mean embedding has a bound at points that are no candidates, too."""
+        return not (self.embedding or "").startswith("fourier")
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether groups, where there are any, are of another column than labels."""
+        return self.by is None or self.by != self.label_column
+
+    @property
+    def has_one_grouping(self) -> bool:
+        """Whether one option at most says what the groups are: `resolved` makes --by of --thin-by-chain alone."""
+        return not self.thin_by_chain
 
     @property
     def label_column(self) -> str | None:
@@ -128,93 +408,3 @@ class Request:
     def atoms_per_block(self) -> int:
         """Atoms of each block, where there are blocks, else of each group."""
         return min(self.block_atoms or 4 * self.count, self.block_rows) if self.block_rows else self.count
-
-    def refuse(self) -> None:
-        """Raise BadUsage for options that contradict each other."""
-        if self.thin_by_chain:
-            raise BadUsage("--thin-by-chain is --by chain, and --by is given", hint=f"leave out --by {self.by}, or --thin-by-chain")
-        rule = TABLE[self.rule]
-        if "rates" in rule.reads and not self.rates:
-            raise BadUsage(f"--rule {self.rule} needs step sizes", hint="--step constant:0.1, or --step FILE")
-        if self.refine and "refine" not in rule.reads:
-            hint = f"use {listed(reading('refine'), 'or')}"
-            raise BadUsage(f"--refine swaps atoms of equal weight, and those of --rule {self.rule} are not equal", hint=hint)
-        if self.polish and ("polish" not in rule.reads or self.unique):
-            raise BadUsage(f"--polish works with {listed(reading('polish'), 'and')}, without --unique")
-        if self.unique and "unique" not in rule.reads:
-            never = "rules with an active set and rpcholesky never take a candidate twice anyway"
-            hint = "use greedy, support-points or facility-location" if rule.repeats else never
-            raise BadUsage(f"--unique does not work with --rule {self.rule}", hint=hint)
-        for option, value in (("by", self.by), ("candidates", self.candidates), ("extend", self.extend), ("polish", self.polish)):
-            if self.block_rows and value:
-                raise BadUsage(f"--block-rows does not work with --{option}")
-        if self.polish and (self.embedding or "").startswith("fourier"):
-            raise BadUsage("--polish does not work with --embedding fourier, whose bound is of the candidates alone", hint="nystrom:R")
-        if self.block_rows and self.target != "rows":
-            raise BadUsage("--block-rows works only with --target rows")
-        self._refuse_of_rows()
-        if self.label:
-            self._refuse_with_labels()
-        if self.uses_scores:
-            self._refuse_with_scores()
-
-    def _refuse_of_rows(self) -> None:
-        """Raise BadUsage for what rules that thin rows, or that have weights of any sign, cannot do."""
-        reads = TABLE[self.rule].reads
-        for option, value in (("target", self.target != "rows"), ("candidates", self.candidates)):
-            if value and option not in reads:
-                known = "herding, line-search, min-norm-point and rpcholesky take others"
-                raise BadUsage(f"--rule {self.rule} chooses among the rows it stands for, not with --{option}", hint=known)
-        if self.extend and "extend" not in reads:
-            raise BadUsage(f"--rule {self.rule} cannot be gone on with", hint="choose all --count atoms at once, or use herding")
-        if self.block_rows and "block_rows" not in reads:
-            raise BadUsage(
-                f"--block-rows needs weights that are not negative, and those of --rule {self.rule} may be", hint="--rule herding"
-            )
-        if self.uses_scores and "scores" not in reads and not TABLE[self.rule].draws:
-            raise BadUsage(f"--rule {self.rule} stands for rows, and a Stein kernel for the law of their scores", hint="--rule greedy")
-
-    def _refuse_with_labels(self) -> None:
-        """Raise BadUsage for what rows with their labels are not for."""
-        others = (
-            ("candidates", self.candidates),
-            ("target", self.target != "rows"),
-            ("block-rows", self.block_rows),
-            ("polish", self.polish),
-            (f"by {self.by}", self.by == self.label_column),
-        )
-        for option, value in others:
-            if value:
-                raise BadUsage(f"--label does not work with --{option}")
-
-    def _refuse_with_scores(self) -> None:
-        """Raise BadUsage for what a law known by its scores has not."""
-        typed = (
-            ("target", self.target != "rows"),
-            ("candidates", self.candidates),
-            ("block-rows", self.block_rows),
-            ("row-weight", self.row_weight),
-            ("polish", self.polish),
-            ("label", self.label),
-        )
-        for option, value in typed:
-            if value:
-                raise BadUsage(f"--{option} does not work with a Stein kernel, whose target is the law of the scores")
-        if TABLE[self.rule].draws:
-            raise BadUsage(f"--rule {self.rule} draws from the target, of which a Stein kernel knows only the scores", hint="--rule greedy")
-
-    def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options that do nothing here."""
-        reads = TABLE[self.rule].reads
-        if "rates" not in reads:
-            session.ignored("rates", f"with --rule {self.rule}")
-        if "init" not in reads:
-            session.ignored("init", f"with --rule {self.rule}")
-        if self.target != "rows" or not self.candidates:
-            session.ignored("norm", "without --candidates and rows")
-        if self.target != "rows" or self.uses_scores:
-            session.ignored("embedding", "without rows as the target" if not self.uses_scores else f"with --kernel {self.kernel}")
-        if not self.uses_scores:
-            session.ignored("scores", f"with --kernel {self.kernel}")
-        if not self.block_rows:
-            session.ignored("block_atoms", "without --block-rows")

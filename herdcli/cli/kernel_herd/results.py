@@ -10,7 +10,6 @@ import numpy as np
 
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.kernel_herd import embedding_choice
-from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.output.outputs import History
@@ -66,11 +65,9 @@ def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samp
     from herdcli.evaluation.table import to_aligned_text, to_csv
     from herdcli.quadrature.targets import RowTarget
 
-    if request.report is None:
-        return
     problem = inputs.problem
-    if problem is None or not all(isinstance(group.target, RowTarget) for group in problem.groups):
-        raise BadUsage("--report compares atoms with rows, and the target is none", hint="leave it out")
+    if request.report is None or problem is None:
+        return
     names = inputs.feature_names or [f"x{j}" for j in range(len(inputs.scale))]
     rows: list[Row] = []
     for g, (group, value) in enumerate(zip(problem.groups, parts, strict=True)):

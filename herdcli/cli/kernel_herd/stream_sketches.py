@@ -65,8 +65,6 @@ def _landmark_count(session: Session, request: Request) -> int:
     """How many landmarks there are to be.  Raises BadUsage for what cannot be done with rows that are seen once."""
     from herdcli.quadrature.embeddings.approximation import parse_embedding
 
-    request.refuse()
-    request.warn_of_ignored(session)
     session.ignored("block_atoms", "with a pipe, whose rows are not merged and reduced")
     session.ignored("precision", "with a pipe, whose bound takes float64")
     if session.missing is not None:

@@ -29,6 +29,7 @@ from herdcli.cli.frame.options.declaration import (
     option,
     parsed,
     repeated,
+    shared_option,
     text,
     whole,
 )
@@ -106,6 +107,17 @@ def test_defaults_are_those_declared():
 def test_options_are_typed_as_declared():
     found = parse("--layers", "3", "--no-center", "--shape", "4x5", "--continue", "m.h5", "--name", "a", "--name", "b")
     assert found == Request(layers=3, rate=0.125, shape=(4, 5), center=False, model="m.h5", names=("a", "b"))
+
+
+def test_a_required_option_cannot_be_left_out():
+    @click.command("scratch", cls=Command)
+    @shared_option("count", option(whole(1), "-m", "--count", required=True, help="C."))
+    def command(count: int) -> int:
+        return count
+
+    assert command.main(["-m", "3"], standalone_mode=False) == 3
+    with pytest.raises(click.MissingParameter):
+        command.main([], standalone_mode=False)
 
 
 @pytest.mark.parametrize(
@@ -246,6 +258,10 @@ VALUES = {  # of kinds with a form of their own, beside the defaults: command.fi
     "ica.rates": [((0.05, 2000), (1e-7, 3))],
     "ica.topography": [(20, 10)],
     "ica.initial_scale": [0.0, 0.1, 1 / 3],
+    "kernel-herd.bandwidth": ["median", 0.7, 1 / 3, 1e-100],
+    "kernel-herd.scale": ["std", "range", (2.0,), (1.0, 1 / 3, 1e-9)],
+    "kernel-herd.norm": ["exact", "sample:2000"],
+    "kernel-herd.embedding": ["exact", "sample:9", "nystrom:1000", "fourier:64"],
 }
 
 

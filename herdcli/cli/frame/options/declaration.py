@@ -353,6 +353,8 @@ def option(
     if default is not None:
         plain = isinstance(default, (float, str)) or (isinstance(default, int) and kind.format(default) == str(default))
         settings |= {"default": default if plain else kind.format(default), "show_default": shown}
+    if required:
+        del settings["default"]  # a default of None would count as given
     declared: T | None = _declared(Declaration(kind, names, settings, group, _as_tuple(only), default), record)
     return declared
 

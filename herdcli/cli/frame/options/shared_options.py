@@ -34,6 +34,7 @@ EXACT = (
     "Make the output identical, byte for byte, on every x86-64 processor and with any BLAS library.  "
     "Takes up to 1.7 times the CPU time; options that do not support it are refused."
 )
+WITHOUT_EXACT = "without --exact the bytes are those of this kind of machine"
 
 
 def _parse_interval(text: str) -> tuple[float, float]:
@@ -161,8 +162,7 @@ def exact(only: tuple[Condition, ...] | Condition = ()) -> bool:
 
 def inexact(*names: str) -> Condition:
     """Options that --exact does not work with, as a condition of it."""
-    hint = "without --exact the bytes are those of this kind of machine"
-    return Excludes(*names, refusal="--exact does not work with {other}", hint=hint)
+    return Excludes(*names, refusal="--exact does not work with {other}", hint=WITHOUT_EXACT)
 
 
 def iterations(only: tuple[Condition, ...] | Condition = ()) -> int:

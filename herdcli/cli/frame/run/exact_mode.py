@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from herdcli.cli.frame.options.shared_options import WITHOUT_EXACT
 from herdcli.errors import BadUsage
 from herdcli.kinds import KINDS, kinds_with
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def refuse_exact(session: Session, what: str, hint: str | None = None) -> None:
     """Raise BadUsage under --exact."""
     if session.exact:
-        raise BadUsage(f"--exact does not work with {what}", hint=hint or "without --exact the bytes are those of this kind of machine")
+        raise BadUsage(f"--exact does not work with {what}", hint=hint or WITHOUT_EXACT)
 
 
 def refuse_options(session: Session, options: Mapping[str, object]) -> None:

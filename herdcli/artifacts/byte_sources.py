@@ -112,7 +112,7 @@ class Source:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                     raise
                 hint = "set TMPDIR to a folder with room"
-                raise WriteFailed(f"no room to store {self.name} ({error.strerror})", where=str(path), hint=hint) from error
+                raise WriteFailed(f"no disk space to store {self.name} ({error.strerror})", where=str(path), hint=hint) from error
             self._drained = path
             yield str(path)
 
@@ -230,7 +230,7 @@ def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Sourc
         if _decompressor(inner) is not None:
             raise DataError("is compressed twice", where=name, hint="unpack it once")
         if not inner.head:
-            raise DataError("the compressed file holds nothing", where=name)
+            raise DataError("the compressed file is empty", where=name, hint="was the command that wrote it interrupted?")
         yield decode_text_source(inner, limit)
 
 
@@ -306,9 +306,11 @@ def _read_into(stream: BinaryIO, buffer: bytearray, name: str) -> int:
     try:
         return int(stream.readinto(buffer) or 0)  # type: ignore[attr-defined]
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise DataError(f"the compressed file is cut short or damaged ({error})", where=name) from error
+        raise DataError(f"the compressed file is cut short or damaged ({error})", where=name, hint="fetch or compress it again") from error
     except OSError as error:
-        raise DataError(f"reading failed ({error.strerror or error})", where=name) from error
+        raise DataError(
+            f"reading failed ({error.strerror or error})", where=name, hint="try again, or copy the file to a local disk"
+        ) from error
 
 
 def _read_up_to(stream: BinaryIO, count: int, name: str) -> bytes:

@@ -107,11 +107,15 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False, 
     _check_columns(data, where, gaps)
     if data.split is not None and (data.split.min() < TRAIN or data.split.max() > TEST):
         row = int(np.argmax((data.split < TRAIN) | (data.split > TEST)))
-        raise DataError(f"/split has {data.split[row]} in row {row}; it may hold 0 train, 1 valid, 2 test", where=where)
+        raise DataError(
+            f"/split has {data.split[row]} in row {row}; it may hold 0 train, 1 valid, 2 test",
+            where=where,
+            hint="write 0, 1 or 2 for each row",
+        )
     if data.weight is not None:
         check_finite("/weight", data.weight, where)
         if data.weight.min() < 0 or not data.weight.any():
-            raise DataError("/weight must be non-negative and not all zero", where=where)
+            raise DataError("/weight must be non-negative and not all zero", where=where, hint="correct the weights, or remove them")
     _check_attributes(data, where)
 
 
@@ -147,7 +151,7 @@ def _check_sparse(X: Any, where: str | None) -> None:
     """Rows of a CSR matrix (its index arrays were checked when it was made) name each column once, in order."""
     if not X.has_sorted_indices or not X.has_canonical_format:
         raise DataError(
-            "/X has unsorted or repeated columns within a row", where=where, hint="sum_duplicates() of scipy sorts and adds them"
+            "/X has unsorted or repeated columns within a row", where=where, hint="call X.sum_duplicates() of SciPy before you save it"
         )
 
 
@@ -180,7 +184,9 @@ def check_magnitudes(data: Dataset, *, where: str | None = None) -> Dataset:
             worst = float(block.ravel()[np.nanargmax(np.abs(block))])
             hint = "rescale the columns, or remove those rows"
             raise DataError(
-                f"/X has the value {worst:g}; values above {LARGEST:g} in size cannot be squared and added up", where=where, hint=hint
+                f"/X has the value {worst:g}; values above {LARGEST:g} in size are too large to be squared and summed",
+                where=where,
+                hint=hint,
             )
     return data
 

@@ -31,6 +31,7 @@ LEAST = {  # bytes that a chunk has at least under a filter whose decoder reads 
     h5py.h5z.FILTER_SCALEOFFSET: 21,  # its header
 }
 CONVERT = "copy the data into a plain file, for instance with h5repack or h5py"
+UNWRITTEN = "make the file again: the program that wrote it did not finish"
 MAX_OBJECTS = 1_000_000
 
 
@@ -87,10 +88,10 @@ def walk_datasets(file: Any, *, where: str, soft: bool = False) -> dict[str, Any
             item = h5py.h5o.open(group, raw)
             identity = _object_address(item)
             if identity in seen:
-                raise DataError(f"{name} is an object the file links twice", where=where, hint=CONVERT)
+                raise DataError(f"{name} is a second name of an object that is already in the file", where=where, hint=CONVERT)
             seen.add(identity)
             if len(seen) > MAX_OBJECTS:
-                raise DataError(f"has more than {MAX_OBJECTS} objects", where=where)
+                raise DataError(f"has more than {MAX_OBJECTS} objects", where=where, hint="write the data as fewer datasets")
             if isinstance(item, h5py.h5g.GroupID):
                 groups.add(name)
                 waiting.append((name, item))
@@ -111,9 +112,9 @@ def _resolve_soft_links(links: dict[str, str], datasets: dict[str, Any], groups:
         elif target in groups:
             found |= {f"{name}{path[len(target) :]}": item for path, item in datasets.items() if path.startswith(f"{target}/")}
         else:
-            raise DataError(f"{name} is a soft link to {target}, which is not there", where=where, hint=CONVERT)
+            raise DataError(f"{name} is a soft link to {target}, which does not exist", where=where, hint=CONVERT)
         if len(found) > MAX_OBJECTS:
-            raise DataError(f"has more than {MAX_OBJECTS} objects", where=where)
+            raise DataError(f"has more than {MAX_OBJECTS} objects", where=where, hint="write the data as fewer datasets")
     return found
 
 
@@ -126,15 +127,15 @@ def _check_link(group: Any, raw: bytes, name: str, where: str) -> None:
     kind = group.links.get_info(raw).type
     if kind != h5py.h5l.TYPE_HARD:
         word = {h5py.h5l.TYPE_SOFT: "a soft link", h5py.h5l.TYPE_EXTERNAL: "a link to another file"}.get(kind, "a link of an unknown type")
-        raise DataError(f"{name} is {word}, which is not followed", where=where, hint=CONVERT)
+        raise DataError(f"{name} is {word}; herd does not read linked data", where=where, hint=CONVERT)
 
 
 def _check_storage(dataset: Any, name: str, where: str) -> None:
     properties = dataset.get_create_plist()
     if properties.get_external_count():
-        raise DataError(f"{name} keeps its data in another file, which is not opened", where=where, hint=CONVERT)
+        raise DataError(f"{name} keeps its data in another file, which herd does not open", where=where, hint=CONVERT)
     if properties.get_layout() == h5py.h5d.VIRTUAL:
-        raise DataError(f"{name} is a virtual dataset, which is not followed", where=where, hint=CONVERT)
+        raise DataError(f"{name} is a virtual dataset, a view of other files; herd does not read linked data", where=where, hint=CONVERT)
 
 
 def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
@@ -155,7 +156,9 @@ def _check_type(dataset: Any, name: str, where: str) -> None:
     text = h5py.check_string_dtype(dtype)
     if not (text or (dtype.kind in "fiub" and (dtype.itemsize <= 8 or dtype.kind == "f"))):
         named = {"c": "complex numbers", "V": "compound values", "O": "references or ragged arrays"}.get(dtype.kind, f"type {dtype}")
-        raise DataError(f"{name} holds {named}; numbers, booleans and strings are read", where=where)
+        raise DataError(
+            f"{name} holds {named}; herd reads numbers, booleans and strings", where=where, hint="write the data as one of these types"
+        )
 
 
 def _check_filters(dataset: Any, name: str, where: str) -> None:
@@ -180,7 +183,11 @@ def _check_chunks(dataset: Any, least: int, name: str, where: str) -> None:
 
     found = dataset.id.chunk_iter(short)
     if found is not None:
-        raise DataError(f"{name} has a chunk of {found} bytes, its filters need {least}", where=where, hint="fetch or make the file again")
+        raise DataError(
+            f"{name} has a chunk of {found} bytes, but its filters need at least {least} bytes",
+            where=where,
+            hint="fetch or make the file again",
+        )
 
 
 def _declared_bytes(dataset: Any) -> int:
@@ -191,16 +198,20 @@ def _declared_bytes(dataset: Any) -> int:
 
 def _check_written(dataset: Any, name: str, where: str) -> None:
     if dataset.shape is None:
-        raise DataError(f"{name} is empty (a null dataspace)", where=where)
+        raise DataError(f"{name} is empty (a null dataspace)", where=where, hint="write the data again")
     if not dataset.size:
         return
     if dataset.chunks:
         expected = math.prod(-(-length // chunk) for length, chunk in zip(dataset.shape, dataset.chunks, strict=True))
         missing = expected - dataset.id.get_num_chunks()
         if missing:
-            raise DataError(f"{name} was declared and never fully written ({missing} of {expected} chunks are missing)", where=where)
+            raise DataError(
+                f"{name} is incomplete: the file declares it, but not all of it was written ({missing} of {expected} chunks are missing)",
+                where=where,
+                hint=UNWRITTEN,
+            )
     elif dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED:
-        raise DataError(f"{name} was declared and never written", where=where)
+        raise DataError(f"{name} has no data: the file declares it, but it was never written", where=where, hint=UNWRITTEN)
 
 
 def _check_texts(dataset: Any, limit: int, where: str) -> None:
@@ -215,7 +226,7 @@ def _check_texts(dataset: Any, limit: int, where: str) -> None:
         return
     step, total = max(1, limit // longest), 0
     if dataset.ndim != 1:
-        raise DataError("holds text in more than one dimension", where=where)
+        raise DataError("holds text in more than one dimension", where=where, hint="write one string for each row")
     for start in range(0, len(dataset), step):
         total += sum(len(text) for text in dataset[start : start + step].ravel())
         memory_budget.require_memory(total, limit, where=where)

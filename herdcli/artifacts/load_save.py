@@ -170,7 +170,7 @@ def _read_source(source: Source, input_format: str | None, options: LoadOptions)
         return kept
     if source.member is not None and form not in ("hdf5", "npz", "matlab"):
         hint = "FILE.h5:/PATH, FILE.npz:ARRAY, FILE.mat:VARIABLE, FILE.xlsx:SHEET and FILE.zip:NAME have parts"
-        raise BadUsage(f"is {form}, which has no parts to name", where=source.name, hint=hint)
+        raise BadUsage(f"is {form}, a format without parts that can be named", where=source.name, hint=hint)
     if form == "hdf5":
         return _select_columns(_read_hdf5(source, options), options)
     if form == "parquet":
@@ -257,7 +257,7 @@ def _without_unwanted_labels(found: Artifact, options: LoadOptions) -> Artifact:
     if options.label == NONE and isinstance(found.value, Dataset):
         return replace(found, value=replace(found.value, y=None, class_names=None))
     if options.label is not None:
-        options.note(f"{found.name}: sealed, its labels stay what they are")
+        options.note(f"{found.name}: --label is ignored because a sealed file keeps its own labels")
     return found
 
 

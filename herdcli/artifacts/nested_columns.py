@@ -27,7 +27,7 @@ def flatten_records(table: Any, where: str) -> Any:
         names = table.column_names
         twice = next((name for name in names if name not in before and names.count(name) > 1), None)
         if twice is not None:
-            raise DataError(f"has a column '{twice}' beside a field of that name", where=where, hint="rename one of them")
+            raise DataError(f"has both a column and a nested field with the name '{twice}'", where=where, hint="rename one of them")
     return table
 
 
@@ -59,14 +59,16 @@ def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, di
         length = list_length(column, name, where)
         if length > MOST_PARTS:
             raise DataError(
-                f"column '{name}' has lists of {length} numbers, beside other columns", where=where, hint=f"name it x, or --drop {name}"
+                f"column '{name}' has lists of {length} numbers, too many to become columns next to the others",
+                where=where,
+                hint=f"name it x, or --drop {name}",
             )
         parts[name] = [f"{name}_{place}" for place in range(length)]
         columns += [_list_place(column, place) for place in range(length)]
         titles += parts[name]
     twice = next((name for name in titles if any(name in new for new in parts.values()) and titles.count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"has a column '{twice}' beside a list whose place has that name", where=where, hint="rename one of them")
+        raise DataError(f"has both a column and a list element with the name '{twice}'", where=where, hint="rename one of them")
     return pa.Table.from_arrays(columns, names=titles, metadata=table.schema.metadata), parts
 
 

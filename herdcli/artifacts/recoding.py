@@ -72,7 +72,7 @@ class Recoding:
             bases = {str(name): levels[name][levels[name].index(level)] for name, level in found.get("bases", {}).items()}
             return Recoding(levels, means, bases, found.get("codes", False) is True)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise DataError("the recoding of columns cannot be read", where=where) from error
+            raise DataError("the recoding of columns cannot be read", where=where, hint="make the file again") from error
 
 
 def cell_text(cell: object) -> str:
@@ -108,10 +108,10 @@ def fit_encoding(
         if 2 <= len(known) <= most and 2 * len(known) <= int(training.sum()):
             levels[name] = tuple(known)
         else:
-            note(f"{where}: ignored {name} (text, {len(known)} different {'value' if len(known) == 1 else 'values'})")
+            note(f"{where}: ignored column {name} (text with {len(known)} different {'value' if len(known) == 1 else 'values'})")
     if levels:
         listed = ", ".join(f"{name} ({len(known)} levels)" for name, known in levels.items())
-        note(f"{where}: {'states of text' if codes else 'one-hot'}: {listed}")
+        note(f"{where}: text columns {'read as states' if codes else 'one-hot encoded'}: {listed}")
     return Recoding(levels, _column_means(data, training, where) if missing == "mean" else {}, codes=codes)
 
 
@@ -184,7 +184,7 @@ def drop_base_columns(data: Dataset, known: Recoding, *, where: str, note: Tell)
     if not whole:
         return data, known
     gone = {f"{name}={level}" for name, level in whole.items()}
-    note(f"{where}: base levels, which the intercept stands for: {', '.join(sorted(gone))}")
+    note(f"{where}: base levels (the intercept stands for them): {', '.join(sorted(gone))}")
     kept = [index for index, name in enumerate(names) if name not in gone]
     left = replace(data, X=data.X[:, kept], feature_names=[names[index] for index in kept], image_shape=None)
     return left, replace(known, bases={**known.bases, **whole})
@@ -245,12 +245,12 @@ def _encode_levels(values: Array, name: str, levels: tuple[str, ...], where: str
     place |= dict.fromkeys(gaps - set(levels), np.nan)
     unknown = sorted(set(given) - place.keys())
     if unknown and unknown[0] in MARKS:
-        raise DataError(f"column '{name}' has missing values, and text has no mean", where=where, hint="--missing drop")
+        raise DataError(f"column '{name}' has missing values, which --missing mean cannot fill in text", where=where, hint="--missing drop")
     if unknown:
         rows = int(np.isin(values, unknown).sum())
         listed = ", ".join(repr(text) for text in unknown[:5]) + (" …" if len(unknown) > 5 else "")
         raise DataError(
-            f"{listed} of column '{name}' ({group_digits(rows)} {'row' if rows == 1 else 'rows'}) is none of its states: "
+            f"{listed} of column '{name}' ({group_digits(rows)} {'row' if rows == 1 else 'rows'}) is not one of its states: "
             f"{_shorten_levels(levels)}",
             where=where,
         )
@@ -305,7 +305,7 @@ def decode_state_columns(data: Dataset, own: Recoding, known: Recoding, texts: l
         if name in own.levels and name in known.levels:
             place = np.where(np.isnan(column), -1, column) if column.dtype.kind == "f" else column
             if ((place < -1) | (place % 1 != 0) | (place >= len(own.levels[name]))).any():
-                raise DataError(f"column '{name}' has values that are no places of its {len(own.levels[name])} states")
+                raise DataError(f"column '{name}' has values that are not indices of its {len(own.levels[name])} states")
             moved[name] = np.array([*own.levels[name], ""])[place.astype(np.int64)]
     return _move_columns_to_extras(data, moved), [*texts, *moved]
 

@@ -159,7 +159,9 @@ def _require_moderate(value: Array, where: str) -> None:
     if len(value) and not -LARGEST <= value.min() <= value.max() <= LARGEST:
         worst = float(value[np.abs(value).argmax()])
         hint = "rescale the columns, or remove those rows"
-        raise DataError(f"has the value {worst:g}; values above {LARGEST:g} in size cannot be squared and added up", where=where, hint=hint)
+        raise DataError(
+            f"has the value {worst:g}; values above {LARGEST:g} in size are too large to be squared and summed", where=where, hint=hint
+        )
 
 
 def split_by_rows(block: ExampleBlock, rows: int) -> Iterator[ExampleBlock]:

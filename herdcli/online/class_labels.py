@@ -139,7 +139,9 @@ class NumericTargets:
     given, names = True, ()
 
     def indices(self, labels: Array, where: str) -> Array:
-        """The numbers (n,) themselves.  Raises DataError for what cannot be squared and added up."""
+        """The numbers (n,) themselves.  Raises DataError for what is too large to be squared and summed."""
         if len(labels) and not np.abs(labels).max() <= LARGEST:
-            raise DataError(f"{np.abs(labels).max():g} cannot be squared and added up", where=where, hint="rescale what is to be predicted")
+            raise DataError(
+                f"{np.abs(labels).max():g} is too large to be squared and summed", where=where, hint="rescale what is to be predicted"
+            )
         return labels.astype(np.float64)

@@ -94,11 +94,11 @@ HOSTILE: dict[Callable[[Any], None], str] = {
     external_link: "/X is a link to another file",
     external_storage: "/X keeps its data in another file",
     virtual: "/X is a virtual dataset",
-    twice: "links twice",
-    cycle: "links twice",
-    root_cycle: "links twice",
-    unwritten: "/X was declared and never written",
-    partly_written: "/X was declared and never fully written .8 of 10 chunks",
+    twice: "is a second name of an object",
+    cycle: "is a second name of an object",
+    root_cycle: "is a second name of an object",
+    unwritten: "/X has no data: the file declares it, but it was never written",
+    partly_written: "/X is incomplete: the file declares it, but not all of it was written .8 of 10 chunks",
     bomb: "declares .* more than",
     chunk_bomb: "declares .* more than",
     compound: "/X holds compound values",
@@ -131,7 +131,7 @@ def test_chunks_shorter_than_what_their_filter_reads_are_refused(tmp_path: Path,
         made[...] = X
         made.id.write_direct_chunk((2, 0), b"x" * (least - 1))
 
-    with pytest.raises(DataError, match=f"/X has a chunk of {least - 1} bytes, its filters need {least}"):
+    with pytest.raises(DataError, match=f"/X has a chunk of {least - 1} bytes, but its filters need at least {least} bytes"):
         load(written(tmp_path, short))
     whole = load(written(tmp_path, lambda file: file.create_dataset("X", data=X, chunks=(2, 3), **options)))
     assert np.array_equal(whole.value.X, X)

@@ -71,7 +71,7 @@ def test_a_missing_number_in_a_list_is_a_missing_value(tmp_path: Path) -> None:
 
 
 def test_a_place_of_a_list_with_the_name_of_a_column_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has a column 'v_0' beside a list whose place has that name"):
+    with pytest.raises(DataError, match="has both a column and a list element with the name 'v_0'"):
         read(parquet(tmp_path / "rows.parquet", v=[[1.0], [2.0]], v_0=[1, 2]))
 
 
@@ -149,7 +149,7 @@ def test_a_second_array_in_a_file_of_one_is_refused(tmp_path: Path) -> None:
     both = io.BytesIO()
     np.save(both, ROWS)
     np.save(both, 2 * ROWS)
-    with pytest.raises(DataError, match="has other bytes behind its array"):
+    with pytest.raises(DataError, match="has more data after its array"):
         read(tmp_path / "rows.npy", both.getvalue())
 
 
@@ -195,7 +195,7 @@ def test_a_code_that_an_enumeration_does_not_name_is_refused(tmp_path: Path) -> 
     with h5py.File(tmp_path / "rows.h5", "w") as file:
         file["X"] = ROWS
         file.create_dataset("y", data=[5, 7, 5], dtype=h5py.enum_dtype({"no": 5, "yes": 9}))
-    with pytest.raises(DataError, match="/y has 7 in row 1, which its enumeration has no name for"):
+    with pytest.raises(DataError, match="/y has the code 7 in row 1, but its enumeration has no name for this code"):
         read(tmp_path / "rows.h5")
 
 
@@ -260,8 +260,8 @@ def test_other_files_in_a_folder_of_parquet_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["5 kg", "7 kg", "9.5 kg"], "column 'a' has '5 kg' in row 0, a number beside 'kg'"),
-        (["1.5k", "2M", "9"], "column 'a' has '2M' in row 1, a number beside 'M'"),
+        (["5 kg", "7 kg", "9.5 kg"], "column 'a' has '5 kg' in row 0, a number with the unit 'kg'"),
+        (["1.5k", "2M", "9"], "column 'a' has '2M' in row 1, a number with the unit 'M'"),
         (["1.5-", "3-", "5"], "column 'a' has '1.5-' in row 0, which is not a number"),
         (["1_000", "2_000", "5"], "column 'a' has '1_000' in row 0, which is not a number"),
         (["1", "3\0", "5"], "line 3 has a character of code 0"),
@@ -312,7 +312,7 @@ def test_a_separator_that_ends_rows_without_names_makes_no_column(tmp_path: Path
     np.testing.assert_array_equal(data.X, ROWS)
     assert notes == ["left out the separator at the end of each row"]
     late = "1.5,2,\n" * 150 + "3,4,7\n"
-    with pytest.raises(DataError, match="row 150 has a value behind the separator that ends the first rows"):
+    with pytest.raises(DataError, match="row 150 has a value after its last separator, but the first rows have none there"):
         read(tmp_path / "rows.csv", late)
 
 

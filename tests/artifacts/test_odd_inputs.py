@@ -91,7 +91,7 @@ def test_a_label_named_for_a_sealed_data_set_is_said_to_do_nothing(tmp_path: Pat
     said: list[str] = []
     save(str(tmp_path / f"sealed.{suffix}"), Dataset(ROWS, y=np.array([0, 1, 0])), [])
     load(str(tmp_path / f"sealed.{suffix}"), label="z", note=said.append)
-    assert said == [f"{tmp_path}/sealed.{suffix}: sealed, its labels stay what they are"]
+    assert said == [f"{tmp_path}/sealed.{suffix}: --label is ignored because a sealed file keeps its own labels"]
 
 
 def test_csv_in_another_encoding_beyond_its_head_is_refused(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_lines_are_titles_or_rows_as_they_were_written(tmp_path: Path, text: str
 
 def test_numbers_in_titles_are_told(tmp_path: Path) -> None:
     _, told = read(tmp_path / "rows.csv", "country,1990,1991\nChile,1,2\nPeru,3,4\n")
-    assert told[0] == "the first line, country, 1990, 1991, is taken for the names of the columns"
+    assert told[0] == "the first line, country, 1990, 1991, is read as the names of the columns"
 
 
 def test_texts_have_no_blanks_at_their_ends(tmp_path: Path) -> None:
@@ -143,6 +143,6 @@ def test_packed_numbers_of_netcdf_are_what_they_stand_for(tmp_path: Path) -> Non
         file["X"].attrs.update({"scale_factor": 0.5, "add_offset": 1.0, "_FillValue": np.int16(-999)})
     data, told = read(tmp_path / "rows.h5", missing=True)
     np.testing.assert_array_equal(data.X, [[6, 11], [16, np.nan]])
-    assert told == ["/X is read as its attributes say: scale_factor 0.5, add_offset 1, 1 fill values are gaps"]
+    assert told == ["/X is converted by its attributes: scale_factor 0.5, add_offset 1, 1 fill values are missing values"]
     with pytest.raises(DataError, match="1 NaN row"):
         load(str(tmp_path / "rows.h5"))

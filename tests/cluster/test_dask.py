@@ -235,8 +235,8 @@ def test_a_disk_that_is_full_on_a_node_leaves_what_was_done(here, tmp_path):
     assert "failed 2 times: on a worker, " in done.err
     assert "File too large" in done.err
     done = herd(here, *words, "--hidden", "400", "--resume")
-    told = f"herd fit-rbm: {state}: the checkpoint belongs to a run whose units are done by --cluster, this is one without\n"
-    assert (done.code, done.err) == (2, f"{told}hint: go on as it was begun, or start afresh without --resume\n")
+    told = f"herd fit-rbm: {state}: the checkpoint belongs to a run with --cluster, but this is a run without it\n"
+    assert (done.code, done.err) == (2, f"{told}hint: continue with the command that began the run, or start again without --resume\n")
 
 
 def test_tls(here, tmp_path):

@@ -46,7 +46,7 @@ def test_chains_of_a_sampler_stay_apart(tmp_path, run, arviz):
     np.testing.assert_array_equal(found["x"].values[1, :, 0], np.arange(2.0, 40.0, 4.0))
     np.testing.assert_array_equal(found["y"].values, [[0] * 10, [1] * 10])
     herdcli.save(tmp_path / "e.h5", Dataset(np.zeros((3, 1)), columns={"chain": np.array([0, 0, 1])}))
-    message = "chains have 1 to 2 rows; InferenceData has as many draws of each"
+    message = "chains have 1 to 2 rows, but InferenceData needs the same number of draws in each"
     assert run("convert", "e.h5", "-q", "-o", "e.nc") == (2, f"herd convert: {message}\n")
 
 

@@ -46,7 +46,9 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     found = {path.split("/")[2]: item for path, item in datasets.items() if path.startswith(f"/{chosen}/") and path.count("/") == 2}
     variables = {title: item for title, item in found.items() if item.shape[:2] == shape and item.dtype.kind in "fiu"}
     if not variables or 0 in shape:
-        raise DataError(f"group '{chosen}' has no variable of draws", where=name, hint="each is chain × draw × its shape")
+        raise DataError(
+            f"group '{chosen}' has no variable that holds draws", where=name, hint="give each variable the dimensions chain and draw first"
+        )
     hdf5_guard.check_readable({f"/{chosen}/{title}": item for title, item in (variables | axes).items()}, limit=asked.limit, where=name)
     ignored = sorted(title for title in found if title not in variables and title not in AXES and not _is_scale(found[title]))
     if ignored:
@@ -69,7 +71,7 @@ def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], where: st
     parts: dict[str, Array] = {"feature_names": np.array(titles, dtype=str)}
     if asked.label is not None:
         if asked.label not in AXES:
-            raise BadUsage(f"--label {asked.label}: rows have no such label", where=where, hint="--label chain, or draw")
+            raise BadUsage(f"--label {asked.label}: there is no such label", where=where, hint="--label chain, or --label draw")
         numbers = [codec.read_array(axes[axis]) for axis in AXES]
         both = np.repeat(numbers[0], len(numbers[1])), np.tile(numbers[1], len(numbers[0]))
         parts["y"] = both[AXES.index(asked.label)]

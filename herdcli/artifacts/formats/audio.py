@@ -56,7 +56,9 @@ def _read_wav(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
 def _read_with_soundfile(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
     """Rate and samples of FLAC, Ogg and AIFF."""
     if importlib.util.find_spec("soundfile") is None:
-        raise BadUsage("sound that is not WAV needs the package soundfile", where=where, hint="pip install 'herdcli[sound]'")
+        raise BadUsage(
+            "to read audio files other than WAV, herd needs the package soundfile", where=where, hint="pip install 'herdcli[sound]'"
+        )
     return _decode(raw, where, asked)
 
 
@@ -125,13 +127,13 @@ def write(path: os.PathLike[str], data: Dataset) -> None:
     from scipy.io import wavfile
 
     if data.is_sparse:
-        raise DataError("/X is sparse, and sound is dense")
+        raise DataError("/X is sparse, but WAV holds dense rows only")
     samples, _ = _scale_samples(data.X)
     if samples.nbytes > MOST_BYTES or samples.shape[1] > MOST_CHANNELS:
         rows, columns = samples.shape
         what = (
-            f"{group_digits(rows)} samples of {group_digits(columns)} channels do not fit into WAV, whose bounds are 4 GB and 65 535 "
-            f"channels"
+            f"{group_digits(rows)} samples of {group_digits(columns)} channels do not fit into a WAV file, which holds at most 4 GB and "
+            f"65 535 channels"
         )
-        raise DataError(what, hint="-o FILE.h5 has no such bound")
+        raise DataError(what, hint="write HDF5, which has no such limits: -o FILE.h5")
     wavfile.write(path, data.sample_rate or RATE, samples)

@@ -75,7 +75,7 @@ def _read_arrays(source: Source, limit: int) -> tuple[dict[str, Array], dict[str
         return _read_safetensors(source, limit)
     form = format_detection.detect_format(source.head, source.name)
     if form not in ("npz", "hdf5"):
-        raise DataError(f"is {form}, weights are read from NPZ, HDF5 and safetensors", where=source.name)
+        raise DataError(f"has the format {form}, but weights are read from NPZ, HDF5 and safetensors only", where=source.name)
     with source.file() as opened:
         return (npz.load_arrays(opened, where=source.name, limit=limit) if form == "npz" else _read_hdf5(opened, source, limit)), {}
 
@@ -102,7 +102,9 @@ def _read_safetensors(source: Source, limit: int) -> tuple[dict[str, Array], dic
 def _read_hdf5(path: str, source: Source, limit: int) -> dict[str, Array]:
     stated = seal_header.parse_seal(source.head, where=source.name)
     if stated is not None:
-        raise DataError(f"is a {stated.kind} artifact already", where=source.name)
+        raise DataError(
+            f"is already an artifact of herd, of kind {stated.kind}", where=source.name, hint="use the file as it is, or leave out --to"
+        )
     format_detection.refuse_lost_seal(source.head, source.name)
     with hdf5_guard.open_guarded(path, where=source.name) as file:
         source.forget_file()
@@ -125,7 +127,9 @@ def _assemble_weights(arrays: dict[str, Array], source: Source, note: Callable[[
     for name, values in arrays.items():
         role = _array_role(name)
         if role and role in named:
-            raise DataError(f"has two arrays of {role}, {named[role][0]} and {name}", where=source.name)
+            raise DataError(
+                f"has two arrays that could be the {role}, {named[role][0]} and {name}", where=source.name, hint="keep one of them"
+            )
         if role:
             named[role] = (name, values)
     for role in ("weights", "visible biases", "hidden biases"):
@@ -140,10 +144,10 @@ def _assemble_weights(arrays: dict[str, Array], source: Source, note: Callable[[
     W = _as_floats(W)
     if W.shape not in ((len(b), len(c)), (len(c), len(b))):
         shape = " × ".join(map(str, W.shape))
-        raise DataError(f"array {name} is {shape}, with {len(b)} visible and {len(c)} hidden biases", where=source.name)
+        raise DataError(f"array {name} has the shape {shape}, but there are {len(b)} visible and {len(c)} hidden biases", where=source.name)
     if len(b) == len(c):
         rows = "hidden" if name in BY_HIDDEN else "visible"
-        note(f"{source.name}: {name} is square; its rows are taken for {rows} units")
+        note(f"{source.name}: {name} is square; its rows are read as the {rows} units")
         W = W.T if rows == "hidden" else W
     elif W.shape != (len(b), len(c)):
         W = W.T

@@ -91,7 +91,7 @@ def detect_format(head: bytes, name: str) -> str:
         return "idx"
     for magic, (what, hint) in UNREAD.items():
         if head.startswith(magic):
-            raise DataError(f"is {what}, which is not read", where=name, hint=hint)
+            raise DataError(f"is {what}, which herd does not read", where=name, hint=hint)
     if seal_header.MAGIC.startswith(head):
         seal_header.parse_seal(head, where=name)
     return _detect_text_format(_decode_head(head, name), name)
@@ -159,7 +159,9 @@ def refuse_lost_seal(head: bytes, name: str) -> None:
     if offset is None:
         raise DataError("is not an HDF5 file", where=name)
     if offset and not head.startswith(MATLAB):
-        raise DataError(f"HDF5 begins at byte {offset}, after a block that is not a seal", where=name, hint=seal_header.RESEAL_HINT)
+        raise DataError(
+            f"the HDF5 contents begin at byte {offset}, after a block that is not a seal of herd", where=name, hint=seal_header.RESEAL_HINT
+        )
 
 
 def detect_network_format(head: bytes, name: str) -> str | None:
@@ -245,15 +247,15 @@ def _detect_text_format(text: str, name: str) -> str:
     if first.startswith(("{", "[")):
         return "json"
     if first.lower().startswith("@relation"):
-        raise DataError("is an ARFF file, which is not read", where=name, hint="export the table as CSV")
+        raise DataError("is an ARFF file, which herd does not read", where=name, hint="export the table as CSV")
     if is_bar_separated(lines):
         return "csv"
     if "|" in first and not any(separator in first for separator in ",;\t"):
         hint = "herd nherd-train learns from it; a table between bars is read without its frame: a|b|c"
-        raise DataError(f"is {FOREIGN_TEXT['vw']}, which no command of this version reads", where=name, hint=hint)
+        raise DataError(f"is {FOREIGN_TEXT['vw']}, which this command does not read", where=name, hint=hint)
     if _is_number(first) and format_from_suffix(name) not in FORMATS and len(lines) > 1 and all(map(_is_number, lines)):
         hint = "say which: --input-format csv or --input-format svmlight"
-        raise DataError("one number a line may be a column of values or labels without features", where=name, hint=hint)
+        raise DataError("one number in each line may be a column of values, or labels without features", where=name, hint=hint)
     return format_from_suffix(name) if format_from_suffix(name) in ("csv", "svmlight") else "csv"  # type: ignore[return-value]
 
 

@@ -99,6 +99,6 @@ def _folder_roles(places: list[tuple[str, ...]], folder: str) -> tuple[list[int]
         places = [place[1:] for place in places]
     depths = {len(place) for place in places}
     if len(depths) > 1 or max(depths) > 1:
-        hint = "a subfolder for each label, or train, valid and test with such subfolders"
-        raise DataError("has pictures at different depths", where=folder, hint=hint)
+        hint = "make a subfolder for each label, or the folders train, valid and test with such subfolders"
+        raise DataError("has pictures on different levels of subfolders", where=folder, hint=hint)
     return parts, [place[0] for place in places] if depths == {1} else None

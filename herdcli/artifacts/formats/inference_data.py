@@ -51,7 +51,7 @@ def _chain_rows(chain: Array) -> Array:
     names, of = np.unique(chain, return_inverse=True)
     counts = np.bincount(of)
     if (counts != counts[0]).any():
-        raise BadUsage(f"chains have {counts.min()} to {counts.max()} rows; InferenceData has as many draws of each")
+        raise BadUsage(f"chains have {counts.min()} to {counts.max()} rows, but InferenceData needs the same number of draws in each")
     return np.argsort(of, kind="stable").reshape(len(names), counts[0])
 
 

@@ -92,7 +92,7 @@ def read_array(path: str, *, where: str, asked: LoadOptions) -> Dataset:
         X = npy.read_array(file, allow_pickle=False)
         if file.read(1):
             hint = "numpy.savez(FILE, X=X, y=y) keeps several arrays"
-            raise DataError("has other bytes behind its array, as of a second array", where=where, hint=hint)
+            raise DataError("has more data after its array, such as a second array", where=where, hint=hint)
     X, pictures = flatten_images(X)
     return assemble_dataset(X, {}, pictures, where=where, note=asked.note)
 
@@ -128,18 +128,26 @@ def _read_members(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str,
                 raise DataError(f"array {name} holds Python objects (a pickle)", where=where, hint=hint)
             declared = int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize
             if declared > entry.file_size:
-                raise DataError(f"array {name} declares {declared} bytes and holds at most {entry.file_size}", where=where)
+                raise DataError(
+                    f"array {name} declares {declared} bytes, but the file holds at most {entry.file_size}",
+                    where=where,
+                    hint="make the file again",
+                )
         with archive.open(entry) as member:
             arrays[name] = npy.read_array(member, allow_pickle=False)
             if member.read(1):
-                raise DataError(f"array {name} is followed by other bytes", where=where)
+                raise DataError(f"array {name} has more data after its last value", where=where, hint="make the file again")
     return arrays
 
 
 def _read_header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = npy.read_magic(member)
     if version not in ((1, 0), (2, 0), (3, 0)):
-        raise DataError(f"array {name} is in NumPy format {version}", where=where)
+        raise DataError(
+            f"array {name} is in version {'.'.join(map(str, version))} of NumPy's format, which herd does not read",
+            where=where,
+            hint="save it again with numpy.savez",
+        )
     read_header: Any = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     found: tuple[tuple[int, ...], bool, np.dtype[Any]] = read_header(member)
     return found
@@ -169,7 +177,7 @@ def _csr_from_arrays(arrays: dict[str, Array], where: str) -> Any:
         found = csr_matrix(arrays["data"], arrays["indices"], arrays["indptr"], across)
         return found if form == "csr" else native_arrays.native_matrix(found, name="X", where=where).T.tocsr()
     except ValueError as error:
-        raise DataError(f"the sparse matrix is damaged: {error}", where=where) from error
+        raise DataError(f"the sparse matrix is damaged: {error}", where=where, hint="save it again with scipy.sparse.save_npz") from error
 
 
 def _csr_from_coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:

@@ -95,7 +95,11 @@ def seal_file(path: str | os.PathLike[str]) -> None:
     try:
         place = find_digest(descriptor)
         if place is None:
-            raise DataError("has no place for a seal", where=str(path), hint="herd convert turns a data set into a sealed artifact")
+            raise DataError(
+                "was not written by herd, so it has no place for a seal",
+                where=str(path),
+                hint="herd convert turns a data set into a sealed artifact",
+            )
         os.pwrite(descriptor, compute_digest(descriptor, place).encode(), place)
     finally:
         os.close(descriptor)

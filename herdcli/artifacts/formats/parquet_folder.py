@@ -56,14 +56,18 @@ def read_folder(folder: str, paths: list[Path], asked: LoadOptions) -> tuple[Dat
         left -= table.nbytes
         if parts and table.column_names != parts[0].column_names:
             raise DataError(
-                f"has other columns than {paths[0].relative_to(folder)}", where=str(path), hint="remove the part, or convert it"
+                f"has different columns from {paths[0].relative_to(folder)}",
+                where=str(path),
+                hint="remove the file, or convert it to the same columns",
             )
         parts.append(table.replace_schema_metadata(None))
     try:
         whole = pa.concat_tables(parts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise DataError(f"the parts have columns of different types ({reason})", where=folder, hint="convert them alike") from error
+        raise DataError(
+            f"the parts have columns of different types ({reason})", where=folder, hint="convert all of them in the same way"
+        ) from error
     if others := _other_files(Path(folder)):
         asked.note(f"{folder}: {len(paths)} Parquet files are read; ignored {', '.join(others[:8])}{' …' if len(others) > 8 else ''}")
     asked.account.append(f"{len(paths)} files")

@@ -35,7 +35,7 @@ def _matrix_groups(file: Any) -> list[str]:
 def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     """The data set of a guarded file, a row for each barcode."""
     if asked.label is not None:
-        raise BadUsage("has no labels of its cells", where=name, hint="leave --label out")
+        raise BadUsage("has no labels for its cells", where=name, hint="leave --label out")
     groups = _matrix_groups(file)
     if len(groups) > 1:
         raise BadUsage(f"has {len(groups)} matrices", where=name, hint=f"name one: {name}:/{groups[0]}; there are {', '.join(groups)}")

@@ -92,8 +92,8 @@ def unpack_values(X: Array, item: Any, where: str, note: Callable[[str], None]) 
     if X.dtype.kind not in "iuf" or not (gaps.any() or scale != 1.0 or offset != 0.0):
         return X
     note(
-        f"{where}: {item.name} is read as its attributes say: scale_factor {scale:g}, add_offset {offset:g}, "
-        f"{int(gaps.sum())} fill values are gaps"
+        f"{where}: {item.name} is converted by its attributes: scale_factor {scale:g}, add_offset {offset:g}, "
+        f"{int(gaps.sum())} fill values are missing values"
     )
     return np.where(gaps, np.nan, X * scale + offset)
 
@@ -124,7 +124,7 @@ def _is_csr(file: Any) -> bool:
 def _read_csr(file: Any) -> Any:
     shape = file["X"].attrs.get("shape", file.attrs.get("shape"))
     if shape is None or len(shape) != 2:
-        raise DataError("the CSR group /X has no attribute shape (n, d)")
+        raise DataError("the CSR group /X has no attribute shape (n, d)", hint="write the numbers of rows and columns into this attribute")
     return codec.read_csr(file["X"], (int(shape[0]), int(shape[1])))
 
 

@@ -60,7 +60,9 @@ def _datasets(batches: Iterator[Any], where: str, note: Callable[[str], None], r
             error.where = where if row == 0 else f"{where}, rows from {row}"
             raise
         if row and found.feature_names != names:
-            raise DataError(f"the columns are not those of the rows before row {row}", where=where)
+            raise DataError(
+                f"the columns from row {row} on differ from those of the rows before", where=where, hint="give all rows the same columns"
+            )
         names = found.feature_names
         yield check_magnitudes(found, where=where)
         row += batch.num_rows

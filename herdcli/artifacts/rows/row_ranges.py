@@ -148,7 +148,9 @@ class RowRanges:
 
     def _checked(self, data: Dataset, where: str, row: int) -> Dataset:
         if data.feature_names != self.names or data.X.shape[1] != self.artifact.value.X.shape[1]:
-            raise DataError(f"the columns from row {row} on are not those of the first rows", where=where)
+            raise DataError(
+                f"the columns from row {row} on differ from those of the first rows", where=where, hint="give all rows the same columns"
+            )
         try:
             check_finite("/X", data.X, where, missing=self.gaps)
         except DataError as error:
@@ -168,7 +170,7 @@ def _concatenate(parts: list[Dataset]) -> Dataset:
     names = sorted({name for part in parts for name in part.class_names or ()})  # labels of text have the numbers that one file would give
     y = [np.searchsorted(names, part.class_names)[part.y] for part in parts if part.class_names and part.y is not None]
     if len(y) < len(parts):
-        raise DataError("some files have labels of text, and others numbers", hint="convert them alike")
+        raise DataError("some files have text labels and others have numbers", hint="convert all of them in the same way")
     return replace(made, y=np.concatenate(y).astype(np.int32), class_names=names)
 
 
@@ -233,8 +235,8 @@ def _open_readers(
         one = _open_file(each, replace(asked, note=ignore_note) if found else asked, input_format, verified, held)
         if one is None:
             if len(paths) > 1:
-                hint = "Parquet, dense HDF5, and CSV of numbers can"
-                raise DataError("cannot be read by parts, as several files in one input must be", where=each, hint=hint)
+                hint = "use Parquet, dense HDF5, or CSV with numbers only"
+                raise DataError("cannot be read in parts, but an input of several files must be", where=each, hint=hint)
             return None
         found.append(one)
     first = found[0][0]
@@ -242,9 +244,9 @@ def _open_readers(
     starts, parts = 0, []
     for artifact, reader, _ in found:
         if (artifact.value.feature_names, artifact.value.X.shape[1]) != (names, width):
-            raise DataError(f"has other columns than {first.name}", where=artifact.name)
+            raise DataError(f"has different columns from {first.name}", where=artifact.name, hint="give files with the same columns")
         if (artifact.recoding.codes or first.recoding.codes) and artifact.recoding.levels != first.recoding.levels:
-            raise DataError(f"has other states than {first.name}", where=artifact.name)
+            raise DataError(f"has different states from {first.name}", where=artifact.name)
         parts.append((starts, reader, artifact.name))
         starts += reader.count
     whole = first if len(found) == 1 else _combined_artifact([artifact for artifact, _, _ in found], path)
@@ -472,7 +474,7 @@ def _add_labels(own: dict[str, Any], file: Any, sealed: bool, asked: LoadOptions
     names = own.get("class_names")
     values = codec.read_array(file[name], text=object)
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.round(values)).all()):
-        asked.note(f"{where}: '{name}' holds real numbers, which are no labels, and is left out")
+        asked.note(f"{where}: ignored '{name}' because it holds real numbers, which cannot be labels")
         return True
     own["y"], classes = encode_labels(values, None if names is None else [str(text) for text in names], where=where)
     if classes is not None:

@@ -110,18 +110,16 @@ def _refuse_other(saved: str, wanted: str, path: str) -> None:
     if shard != wanted_shard and any(each.startswith(STAGE) for each in (shard, wanted_shard)):
         raise OtherStage("the checkpoint belongs to another stage of this run", where=path)
     if DEALT in (shard, wanted_shard) and shard != wanted_shard:
-        saved_by, this_is = (
-            ("a run whose units are done by --cluster", "one without") if shard == DEALT else ("a run without --cluster", "one with it")
-        )
+        saved_by, this_is = ("a run with --cluster", "a run without it") if shard == DEALT else ("a run without --cluster", "a run with it")
         raise BadUsage(
-            f"the checkpoint belongs to {saved_by}, this is {this_is}",
+            f"the checkpoint belongs to {saved_by}, but this is {this_is}",
             where=path,
-            hint="go on as it was begun, or start afresh without --resume",
+            hint="continue with the command that began the run, or start again without --resume",
         )
     if shard != wanted_shard:
         is_of, this_is = (f"--shard {name}" if name else "a run without --shard" for name in (shard, wanted_shard))
         hint = "give each shard its own checkpoint, for example --checkpoint run-2.state with --shard 2/4"
-        raise BadUsage(f"the checkpoint belongs to {is_of}, this is {this_is}", where=path, hint=hint)
+        raise BadUsage(f"the checkpoint belongs to {is_of}, but this is {this_is}", where=path, hint=hint)
 
 
 def remove_checkpoint(path: str) -> None:

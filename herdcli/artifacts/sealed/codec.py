@@ -71,7 +71,9 @@ def read_fields(group: Any, cls: type[Any], *, where: str) -> Any:
         required = declared.default is MISSING and declared.default_factory is MISSING
         optional = _is_optional(hints[declared.name])
         if item is None and required and not optional:
-            raise DataError(f"{_member_path(group, declared.name)} is missing", where=where)
+            raise DataError(
+                f"{_member_path(group, declared.name)} is missing", where=where, hint="make the file again, since it is incomplete"
+            )
         if item is not None or required or optional:
             values[declared.name] = convert_to_declared(declared, item)
     return cls(**values)
@@ -236,7 +238,10 @@ def read_array(item: Any, *, text: Any = np.str_) -> Array:
         names, values = {value: name for name, value in named.items()}, item[()].tolist()
         nameless = next((row for row, value in enumerate(values) if value not in names), None)
         if nameless is not None:
-            raise DataError(f"{item.name} has {values[nameless]} in row {nameless}, which its enumeration has no name for")
+            raise DataError(
+                f"{item.name} has the code {values[nameless]} in row {nameless}, but its enumeration has no name for this code",
+                hint="add the name to the enumeration, or correct the value",
+            )
         return np.array([names[value] for value in values], dtype=text)
     out = np.empty(item.shape, dtype=np.dtype(item.dtype.str).newbyteorder("="))
     if item.size and named is None:

@@ -71,7 +71,7 @@ def parse_seal(head: bytes, *, where: str) -> Seal | None:
         return None
     block = head[:BLOCK]
     if len(block) < BLOCK:
-        raise DataError(f"the file ends after {len(block)} bytes, inside its seal", where=where, hint=DAMAGED_HINT)
+        raise DataError(f"the file ends after {len(block)} bytes, before the end of its seal", where=where, hint=DAMAGED_HINT)
     match = _LINE.fullmatch(block)
     seal = Seal(match[1].decode(), int(match[2]), match[3].decode()) if match else None
     if seal is None or seal.block() != block:

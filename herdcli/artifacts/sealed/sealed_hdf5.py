@@ -78,7 +78,7 @@ def root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any
     """The reserved attributes, checked against the seal; `history` is the provenance, parsed."""
     attributes: dict[str, Any] = {name: file.attrs[name] for name in sorted(RESERVED) if name in file.attrs}
     if attributes.get("format") != "herd" or attributes.get("kind") != sealed_kind or "kind-version" not in attributes:
-        raise DataError("the root attributes do not match the seal", where=where, hint="was it edited? herd seal FILE writes a new seal")
+        raise DataError("the root attributes do not match the seal", where=where, hint="if it was edited on purpose: herd seal FILE")
     require_format(attributes.get("format-version", 1), where=where)
     attributes["history"] = parse_history(str(attributes.get("provenance", "[]")), where=where)
     return attributes
@@ -88,7 +88,7 @@ def require_format(version: Any, *, where: str) -> None:
     """Raise DataError for files of a format newer than this program."""
     if int(version) > FORMAT_VERSION:
         hint = "update with: pip install --upgrade herdcli"
-        raise DataError(f"is written in format {version}, this herd reads {FORMAT_VERSION}", where=where, hint=hint)
+        raise DataError(f"has the format version {version}, but this version of herd reads {FORMAT_VERSION}", where=where, hint=hint)
 
 
 def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
     except (ValueError, RecursionError):
         history = None
     if not isinstance(history, list) or not all(map(_is_history_record, history)):
-        raise DataError("the provenance is not a JSON list of records", where=where)
+        raise DataError("the provenance is not a JSON list of records", where=where, hint="make the file again")
     return history
 
 

@@ -89,7 +89,9 @@ def write_new_seal(path: str) -> None:
             source.head[: seal_header.BLOCK].ljust(seal_header.BLOCK, b"\0") + source.head[seal_header.BLOCK :], path
         )
         if not source.regular or form not in ("hdf5", "parquet"):
-            raise DataError("only HDF5 and Parquet files on disk carry seals", where=path)
+            raise DataError(
+                "only HDF5 and Parquet files on disk carry seals", where=path, hint="herd convert FILE -o FILE.h5 writes HDF5 with a seal"
+            )
     kind = _declared_kind(path) if form == "hdf5" else ""  # before the copy, which is locked, and HDF5 wants its own lock
     with atomic_file(path) as temporary:
         shutil.copyfile(path, temporary)
@@ -109,5 +111,9 @@ def _declared_kind(path: str) -> str:
     with hdf5_guard.open_guarded(path, where=path) as file:
         kind = file.attrs.get("kind")
         if file.attrs.get("format") != "herd" or not isinstance(kind, str) or kind not in {*kinds.KINDS, kinds.CHECKPOINT}:
-            raise DataError("the root attributes name no kind of artifact", where=path)
+            raise DataError(
+                "the root attributes do not say which kind of artifact it is",
+                where=path,
+                hint="herd convert FILE -o SEALED.h5 turns a data set into an artifact",
+            )
         return kind

@@ -21,6 +21,7 @@ from herdcli.splits import TEST, TRAIN
 PROBE_SET = "probe_set"  # the column that names each test row's hold-out
 RANDOM = "random"
 LEFT = 2  # rows of a person that stay, so that they make a pair
+OTHER_VALUES = "choose other values for --hold-out, or leave it out"
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,10 @@ def _assign_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], seed: int
         dealt.append((rows, choices.get(name, rows[:0]), name))
     for one in hold_outs:
         if one.name not in fitted:
-            raise DataError(f"no label has rows inside and {LEFT} outside the hold-out '{one.name}'")
+            raise DataError(
+                f"the hold-out '{one.name}' fits no label: a label needs at least one row inside and {LEFT} rows outside it",
+                hint=OTHER_VALUES,
+            )
     return dealt
 
 

@@ -84,7 +84,11 @@ def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tup
         place = {name: index for index, name in enumerate(names)}
         unknown = next((row for row, text in enumerate(texts) if text not in place), None)
         if unknown is not None:
-            raise DataError(f"/y has label '{texts[unknown]}' in row {unknown}, which is not among /class_names", where=where)
+            raise DataError(
+                f"/y has label '{texts[unknown]}' in row {unknown}, but /class_names lacks it",
+                where=where,
+                hint="add the label to /class_names",
+            )
         return np.array([place[text] for text in texts], dtype=np.int32), names
     if y.dtype.kind == "f":
         check_finite("/y", y, where)
@@ -127,7 +131,11 @@ def parse_split(split: Array, where: str, note: Callable[[str], None], *, stretc
         return np.array([SPLIT_NAMES[str(text)] for text in split], dtype=np.uint8)
     if split.dtype.kind == "f" and (split != np.round(split)).any():
         row = int(np.argmax(split != np.round(split)))
-        raise DataError(f"/split has {split[row]:g} in row {row}; it may hold 0 train, 1 valid, 2 test", where=where)
+        raise DataError(
+            f"/split has {split[row]:g} in row {row}; it may hold 0 train, 1 valid, 2 test",
+            where=where,
+            hint="write 0, 1 or 2 for each row",
+        )
     split, _ = encode_labels(split, None, where=where)
     if stretch:
         return split.astype(np.int64)
@@ -145,7 +153,7 @@ def _flatten_column(values: Array) -> Array:
 def map_indices_to_names(values: Array, names: Array, column: str, where: str) -> Array:
     """Indices into a list of names as those names.  Raises DataError for an index that has none."""
     if values.dtype.kind not in "iu" or (len(values) and not 0 <= values.min() <= values.max() < len(names)):
-        raise DataError(f"/{column} does not hold indices of the {len(names)} entries of /{column}_names", where=where)
+        raise DataError(f"/{column} has values that are not indices of the {len(names)} entries of /{column}_names", where=where)
     found: Array = _decode_objects(np.asarray(names))[values]
     return found
 

@@ -70,7 +70,7 @@ def dataset_from_table(
     ignored = [name for name in ignored if name not in worded]
     if asked.roles.reports and isinstance(features, list) and not asked.stretch:
         for name, why in find_identifiers(table, features, worded).items():
-            note(f"{where}: column '{name}' {why}, as an identifier: --drop {name} leaves it out")
+            note(f"{where}: column '{name}' {why}, so it may be an identifier: --drop {name} leaves it out")
     if ignored:
         kinds = dict(zip(table.column_names, table.schema.types, strict=True))
         shown = [name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored[:12]]
@@ -78,7 +78,7 @@ def dataset_from_table(
     if asked.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
     if "weight" in roles and asked.roles.weight is None and not attributes:  # a file of herd's own says what it holds
-        note(f"{where}: column '{roles['weight']}' holds the weights of rows, and is no feature (as data it needs another name)")
+        note(f"{where}: column '{roles['weight']}' gives the weights of the rows and is not a feature (rename it to use it as one)")
     X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, where, missing=missing, note=note)
     whole = isinstance(features, np.ndarray)
     truths = () if isinstance(features, np.ndarray) else _truth_columns(table, features)
@@ -196,7 +196,7 @@ def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], wh
     names = table.column_names
     empty = [index for index in range(1, len(names)) if names[index] == "" and pa.types.is_null(table.field(index).type)]
     for index in empty:
-        note(f"{where}: left out column {index + 1}, which has no name and no values")
+        note(f"{where}: left out column {index + 1} because it has no name and no values")
     if empty:
         gone = set(empty)
         table = table.select([index for index in range(len(names)) if index not in gone])
@@ -208,7 +208,7 @@ def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], wh
     if not left_out or len(left_out) == len(names):
         return table
     for name in left_out:
-        note(f"{where}: left out column '{name}', which holds the names of the rows (pandas: to_csv(index=False) omits it)")
+        note(f"{where}: left out column '{name}' because it holds the names of the rows (pandas: to_csv(index=False) omits it)")
     return table.drop_columns(left_out)
 
 
@@ -385,7 +385,7 @@ def _report_rounded(columns: Mapping[str, Any], where: str, note: Callable[[str]
             beyond = np.flatnonzero((values > 2**53) | (values < -(2**53)))
             if len(beyond):
                 first = int(values[beyond[0]])
-                note(f"{where}: column '{name}' has whole numbers beyond 2^53, such as {first}, whose last digits are lost")
+                note(f"{where}: column '{name}' has whole numbers above 2^53 such as {first}; their last digits are lost")
 
 
 def _value_range(column: Any) -> tuple[int, int]:
@@ -426,7 +426,7 @@ def lists_to_matrix(column: Any, name: str, where: str) -> Array:
     _refuse_missing(column, name, where)
     inner = getattr(column.type, "value_type", None)
     if inner is None or not _is_number(inner):
-        raise DataError(f"column '{name}' holds {column.type}; lists of numbers are read", where=where)
+        raise DataError(f"column '{name}' has the type {column.type}, but herd reads only lists of numbers", where=where)
     X = np.empty((len(column), nested_columns.list_length(column, name, where)), dtype=numpy_dtype(inner))
     row = 0
     for chunk in column.chunks:

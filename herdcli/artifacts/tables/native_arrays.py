@@ -32,7 +32,7 @@ _REFUSED = {
 def native_array(values: Any, *, name: str, where: str) -> Array:
     """An array in native byte order and C order, of a supported type; text as `str`.  name  for messages.
 
-    Raises DataError for types that are no numbers and no text, and for long doubles beyond the range of float64.
+    Raises DataError for types that are no numbers and no text, and for long doubles that is too large for float64.
     """
     given = np.asarray(values)
     kind = given.dtype.kind
@@ -61,7 +61,7 @@ def _as_float(given: Array, name: str, where: str) -> Array:
     if given.dtype.itemsize > SUPPORTED and (lost := np.isfinite(given) & ~np.isfinite(made)).any():
         worst = np.argwhere(lost)[0].tolist()
         raise DataError(
-            f"/{name} has a long double in row {worst[0] if worst else 0} beyond the range of float64", where=where, hint="rescale it"
+            f"/{name} has a long double in row {worst[0] if worst else 0} that is too large for float64", where=where, hint="rescale it"
         )
     return made
 

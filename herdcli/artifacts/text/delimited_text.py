@@ -89,7 +89,7 @@ def _drop_trailing_column(found: OpenedCsv, table: Any, where: str) -> Any:
     there = [row for row, value in enumerate(table.column(table.num_columns - 1).to_pylist()) if value not in (None, "")]
     if there and not found.head.named:
         hint = "remove the separators at the ends of the other rows, or give every row as many values"
-        raise DataError(f"row {there[0]} has a value behind the separator that ends the first rows", where=where, hint=hint)
+        raise DataError(f"row {there[0]} has a value after its last separator, but the first rows have none there", where=where, hint=hint)
     if there:
         raise _too_many_cells(len(found.head.titles) + 1, len(found.head.titles), there[0], where)
     return table.select(list(range(table.num_columns - 1)))
@@ -97,7 +97,7 @@ def _drop_trailing_column(found: OpenedCsv, table: Any, where: str) -> Any:
 
 def _too_many_cells(cells: int, names: int, row: int, where: str) -> DataError:
     hint = "name every column in the first line, or remove the separator that is one too many"
-    return DataError(f"row {row} has {cells} values, and the first line names {names} columns", where=where, hint=hint)
+    return DataError(f"row {row} has {cells} values, but the first line names {names} columns", where=where, hint=hint)
 
 
 def _report_lost_digits(found: OpenedCsv, where: str, asked: LoadOptions) -> None:
@@ -109,7 +109,7 @@ def _report_lost_digits(found: OpenedCsv, where: str, asked: LoadOptions) -> Non
         if found.labels is None and not any(_PADDED.fullmatch(cell) for cells in found.head.below for cell in cells):
             asked.note(f"{where}: numbers such as {text} lose their leading zeros")
     elif float(text) > 2**53:
-        asked.note(f"{where}: whole numbers such as {text} are beyond 2^53, and lose their last digits where they are read as real numbers")
+        asked.note(f"{where}: whole numbers such as {text} are above 2^53 and lose their last digits if they are read as real numbers")
 
 
 def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, asked: LoadOptions) -> Any:
@@ -164,7 +164,7 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, asked: LoadOptions) ->
     titles, below = head.titles, head.below
     if head.named and any(cell and is_value(cell) for cell in titles):
         shown = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
-        asked.note(f"{where}: the first line, {shown}, is taken for the names of the columns")
+        asked.note(f"{where}: the first line, {shown}, is read as the names of the columns")
     nameless, trailing = _row_name_columns(head, where)
     if trailing:
         beside = ", which the first line does not have" if head.named else ""
@@ -238,13 +238,13 @@ def _uses_decimal_commas(head: CsvHeader, where: str, asked: LoadOptions) -> boo
     rows = head.below
     points = [cell for cells in rows for cell in cells if DECIMAL_POINT.fullmatch(cell)] if head.separator == ";" else []
     if points and all(map(_POINTED.fullmatch, points)):
-        asked.note(f"{where}: numbers such as {points[0]} are read as fractions; --thousands . reads {points[0].replace('.', '')}")
+        asked.note(f"{where}: numbers such as {points[0]} are read with a decimal point; --thousands . reads {points[0].replace('.', '')}")
     if head.separator == "," or not _any_line(rows, DECIMAL_COMMA) or _any_line(rows, DECIMAL_POINT):
         return False
     found = [cell for cells in rows for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
     if all(map(_GROUPED.fullmatch, found)):
         hint = f"--thousands , reads {found[0].replace(',', '')}, --decimal , reads {found[0].replace(',', '.')}"
-        raise DataError(f"has numbers such as {found[0]}, whose comma may begin a fraction or a group of digits", where=where, hint=hint)
+        raise DataError(f"has numbers such as {found[0]}: the comma may be a decimal comma or separate thousands", where=where, hint=hint)
     asked.note(f"{where}: numbers are read with decimal commas")
     return True
 

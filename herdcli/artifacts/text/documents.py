@@ -61,7 +61,7 @@ def _corpus_from_table(
     own = label or next((each for each in LABELS if each in table and each != column), None)
     labels = None if own is None else [_cell_text(cell) for cell in table[own]]
     if labels is not None and labelled and "" in labels:
-        raise DataError(f"document {labels.index('') + 1} has no label", where=name, hint="give it one, or leave it out")
+        raise DataError(f"document {labels.index('') + 1} has no label", where=name, hint="give it a label, or remove the document")
     if labels is None and labelled:
         raise DataError("has no column of labels", where=name, hint="--label COLUMN names it")
     parts = next((table[each] for each in SPLITS if each in table and each not in (column, own)), None)
@@ -104,9 +104,11 @@ def _json_objects(text: str, name: str) -> Iterator[dict[str, Any]]:
         if "\\u" in text:
             json.dumps(rows, ensure_ascii=False).encode()  # which half a character cannot be
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not valid JSON lines ({' '.join(str(error).split())})", where=name) from None
+        raise DataError(
+            f"is not valid JSON lines ({' '.join(str(error).split())})", where=name, hint='write each line as {"text": "…", "label": "…"}'
+        ) from None
     if not all(isinstance(row, dict) for row in rows):
-        raise DataError("has lines that are no objects", where=name, hint='a line is: {"text": "…", "label": "…"}')
+        raise DataError("has lines that are not JSON objects", where=name, hint='write each line as {"text": "…", "label": "…"}')
     yield from rows
 
 
@@ -127,7 +129,7 @@ def _csv_columns(text: str, name: str) -> dict[str, list[Any]]:
     except csv.Error as error:
         raise DataError(f"line {rows.line_num}: {error}", where=name, hint="is a quote left open?") from None
     if len(set(titles)) < len(titles):
-        raise DataError("has two columns of one name", where=name)
+        raise DataError("has two columns with the same name", where=name, hint="rename one of them")
     return dict(zip(titles, columns, strict=True))
 
 
@@ -148,7 +150,7 @@ def _read_folder(path: str, *, labelled: bool) -> Corpus:
         parts.append(part)
         labels.append("/".join(above if part is None else above[1:]))
     if labelled and "" in labels:
-        raise DataError(f"{files[labels.index('')].name} is in no class's folder", where=path, hint="one folder for each class")
+        raise DataError(f"{files[labels.index('')].name} is not in the folder of a class", where=path, hint="one folder for each class")
     known = [part for part in parts if part is not None]
     split = np.array(known, dtype=np.uint8) if len(known) == len(parts) else None
     return Corpus(texts, labels if any(labels) else None, split, path, running.hexdigest(), size)

@@ -116,7 +116,9 @@ def read_rows(path: str, found: LineIndex, start: int, stop: int, *, where: str,
     ends = np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == 10) + 1
     edges = np.concatenate([[0], ends, [len(piece)] if not piece.endswith(b"\n") else []]).astype(np.int64)
     if len(edges) <= stop - low * EVERY:
-        raise DataError("has fewer rows than when they were counted", where=where, hint="it changed meanwhile: start the run again")
+        raise DataError(
+            "has fewer rows than at the start of the run", where=where, hint="the file changed during the run: start the run again"
+        )
     own = head[: found.begin] + piece[edges[start - low * EVERY] : edges[stop - low * EVERY]].removesuffix(b"\n") + b"\n"
     return delimited_text.read(io.BytesIO(own), head, where=where, asked=asked)
 

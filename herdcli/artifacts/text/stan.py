@@ -59,7 +59,7 @@ def _parameter_columns(table: Any, where: str, asked: LoadOptions) -> Any:
     momenta = {f"p_{name}" for name in names}
     gradients = [f"g_{name}" for name in names]
     if names and others == momenta | set(gradients):
-        asked.note(f"{where}: the gradients g_… are taken as those of log p: --scores g_")
+        asked.note(f"{where}: the columns g_… hold the gradients of log p: --scores g_ uses them")
         table = table.select([*names, *gradients])
         for place, name in enumerate(gradients, len(names)):
             table = table.set_column(place, name, [-np.asarray(table.column(name), dtype=np.float64)])

@@ -91,7 +91,7 @@ def _csr_matrix(columns: Array, values: Array, lengths: Array, where: str) -> An
     from scipy.sparse import csr_matrix
 
     if not len(columns):
-        raise DataError("no row has a feature", where=where)
+        raise DataError("the rows have no features", where=where, hint="write each line as: LABEL INDEX:VALUE …")
     columns -= 1 if columns.min() == 1 else 2  # the parser, told that 0 is an index, gives that one as 1
     pointer = np.concatenate(([0], np.cumsum(lengths)))
     if (np.isfinite(values) & (values == np.round(values)) & (np.abs(values) <= 2**53)).all():
@@ -100,7 +100,7 @@ def _csr_matrix(columns: Array, values: Array, lengths: Array, where: str) -> An
     entries = matrix.nnz
     matrix.sum_duplicates()
     if matrix.nnz != entries:
-        raise DataError("a row names the same index twice", where=where)
+        raise DataError("a row has the same feature index twice", where=where, hint="give each index one value in a row")
     return matrix
 
 

@@ -63,7 +63,7 @@ def _refuse_quantities(texts: list[str], column: Any, name: str, where: str) -> 
     if 2 * len(set(texts)) > len(texts) and (unit := number_formats.common_unit(texts)) is not None:
         row, cell = next((row, text) for row, text in enumerate(column.to_pylist()) if text and unit in text)
         hint = f"remove '{unit}' from all cells, or --drop {name}"
-        raise DataError(f"column '{name}' has '{cell}' in row {row}, a number beside '{unit}'", where=where, hint=hint)
+        raise DataError(f"column '{name}' has '{cell}' in row {row}, a number with the unit '{unit}'", where=where, hint=hint)
 
 
 def _refuse_bare_numbers(texts: list[str | None], name: str, where: str) -> None:

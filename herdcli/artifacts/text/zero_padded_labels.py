@@ -70,7 +70,7 @@ def convert_batch_labels(column: Any, nulls: list[str], kind: Any, name: str, wh
         read = column.cast(pa.string())
         return read if pa.types.is_string(kind) else _without_nulls(read, nulls).cast(kind)
     except pa.ArrowInvalid as error:
-        raise DataError(f"column '{name}' has other values than at its beginning: {error}", where=where) from error
+        raise DataError(f"column '{name}' has values of another type than its first rows: {error}", where=where) from error
 
 
 def _without_nulls(column: Any, nulls: list[str]) -> Any:

@@ -77,7 +77,7 @@ def load_chains(session: Session, request: Request) -> Artifact:
     first, parts = found[0].value, []
     for artifact in found[1:]:
         if (artifact.value.feature_names, artifact.value.X.shape[1]) != (first.feature_names, first.X.shape[1]):
-            raise DataError(f"has other columns than {found[0].name}", where=artifact.name, hint="give the chains of one model")
+            raise DataError(f"has different columns from {found[0].name}", where=artifact.name, hint="give the chains of one model")
     for path, artifact in zip(paths, found, strict=True):
         parts.append((artifact.value, _chain_numbers(path, artifact.value)))
     if all(number is None or len(np.unique(number)) == 1 for _, number in parts):
@@ -85,7 +85,9 @@ def load_chains(session: Session, request: Request) -> Artifact:
         own = None not in numbers and len(set(numbers)) == len(numbers)
         parts = [(data, np.full(len(data.X), float(numbers[k] or 0) if own else k + 1.0)) for k, (data, _) in enumerate(parts)]
     elif any(number is None for _, number in parts):
-        raise DataError("some of its files number their chains, and others do not", where=request.source, hint="convert them alike")
+        raise DataError(
+            "some of its files number their chains, and others do not", where=request.source, hint="convert all of them in the same way"
+        )
     digest = hashlib.sha256("".join(artifact.sha256 for artifact in found).encode()).hexdigest()
     chain = np.concatenate([number for _, number in parts if number is not None])
     whole = replace(

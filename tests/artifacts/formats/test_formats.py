@@ -123,7 +123,7 @@ def test_text_that_is_no_data_set_is_refused(tmp_path: Path, text: str, message:
 def test_numbers_alone_are_told_apart_by_the_suffix(tmp_path: Path) -> None:
     assert read_text(tmp_path, "1\n2\n").X.tolist() == [[1], [2]]
     assert read_text(tmp_path, "1\n2\n3 4:1\n", "data.txt").X.shape == (3, 4)
-    with pytest.raises(DataError, match="one number a line"):
+    with pytest.raises(DataError, match="one number in each line"):
         read_text(tmp_path, "1\n2\n", "data.txt")
     assert read_text(tmp_path, "1\n2\n", "data.txt", input_format="csv").X.shape == (2, 1)
 
@@ -142,7 +142,7 @@ def test_svmlight_agrees_with_reading_token_by_token(rows: Any, blank: str, end:
         lines.append(blank.join([label, *(f"{index}:{value}" for index, value in ordered)]) + end)
     text = "".join(lines).encode()
     if not any(pairs for _, pairs in rows):
-        with pytest.raises(DataError, match="no row has a feature"):
+        with pytest.raises(DataError, match="the rows have no features"):
             svmlight.parse_svmlight(io.BytesIO(text), where="test")
         return
     X, y = svmlight.parse_svmlight(io.BytesIO(text), where="test")
@@ -174,7 +174,7 @@ def test_svmlight_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         ("1 1:1\n1 1.5:2\n", "line 2 has '1.5:2'"),
         ("1 1:1\n1 -1:2\n", "line 2 has '-1:2'"),
         ("1 1:1\n1 99999999999:2\n", "line 2 has '99999999999:2'"),
-        ("1 1:1 1:2\n", "same index twice"),
+        ("1 1:1 1:2\n", "same feature index twice"),
         ("1 1:nan\n", "/X has 1 NaN row"),
         ("0.5 1:1\n", "labels are whole numbers"),
         ("1 1:1e\n", "line 1 has '1:1e'"),

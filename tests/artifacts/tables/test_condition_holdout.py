@@ -78,7 +78,9 @@ def test_hold_outs_read_as_they_are_written():
 
 
 def test_a_hold_out_nobody_fits_is_refused(faces):
-    with pytest.raises(DataError, match=r"^no label has rows inside and 2 outside the hold-out 'mood'$"):
+    with pytest.raises(
+        DataError, match=r"^the hold-out 'mood' fits no label: a label needs at least one row inside and 2 rows outside it$"
+    ):
         apply_holdouts(faces, [parse_holdout("mood=calm,glad,sad,wink")], None, 0)
 
 

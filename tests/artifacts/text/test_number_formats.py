@@ -147,7 +147,7 @@ def test_a_minus_sign_and_blanks_that_are_no_ascii_are_read_and_told(tmp_path: P
 
 def test_a_comma_that_may_mean_two_things_is_not_guessed(tmp_path: Path) -> None:
     """1,234 between tabs is 1234 or 1.234; 1,25 is a fraction."""
-    with pytest.raises(DataError, match="whose comma may begin a fraction or a group of digits") as raised:
+    with pytest.raises(DataError, match="the comma may be a decimal comma or separate thousands") as raised:
         _load(tmp_path / "a.csv", "a\tb\n1,234\t2\n5,678\t3\n")
     assert raised.value.hint == "--thousands , reads 1234, --decimal , reads 1.234"
     X, _ = _load(tmp_path / "a.csv", dialect=TextDialect(decimal=","))
@@ -165,7 +165,7 @@ def test_a_point_of_thousands_is_no_decimal_point(tmp_path: Path) -> None:
     np.testing.assert_array_equal(X[:, 0], [1234, 5678])
     X, told = _load(tmp_path / "a.csv")
     np.testing.assert_array_equal(X[:, 0], [1.234, 5.678])
-    assert "numbers such as 1.234 are read as fractions; --thousands . reads 1234" in told[0]
+    assert "numbers such as 1.234 are read with a decimal point; --thousands . reads 1234" in told[0]
 
 
 def test_cells_that_no_option_reads_are_named(tmp_path: Path) -> None:

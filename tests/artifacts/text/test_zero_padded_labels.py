@@ -99,5 +99,5 @@ def test_batches_keep_the_type_of_the_first() -> None:
     found = list(delimited_text.read_batches(io.BytesIO(wide + b"2,3\n"), wide[:200_000], where="t.csv", asked=LoadOptions()))
     assert len(found) > 1
     assert {str(batch.schema.field("y").type) for batch in found} == {"int64"}
-    with pytest.raises(DataError, match="column 'y' has other values than at its beginning"):
+    with pytest.raises(DataError, match="column 'y' has values of another type than its first rows"):
         list(delimited_text.read_batches(io.BytesIO(wide + b"2,left\n"), wide[:200_000], where="t.csv", asked=LoadOptions()))

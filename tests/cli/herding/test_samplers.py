@@ -60,7 +60,7 @@ def test_chains_are_thinned_apart(herd, nc, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"layer": "prior"}, "has no group 'prior' of draws"), ({"label": "y"}, "--label y: rows have no such label")],
+    [({"layer": "prior"}, "has no group 'prior' of draws"), ({"label": "y"}, "--label y: there is no such label")],
 )
 def test_what_is_not_there_is_refused(nc, options, message):
     with pytest.raises(BadUsage, match=message):
@@ -88,7 +88,7 @@ def test_a_diagnostic_file_has_its_scores(herd, tmp_path):
     options = ("-m", 9, "--kernel", "stein:imq")
     ended = herd("kernel-herd", "diagnostic.csv", *options, "--scores", "g_", "-o", "stan.csv")
     assert ended.code == 0
-    assert "diagnostic.csv: the gradients g_… are taken as those of log p: --scores g_" in ended.err
+    assert "diagnostic.csv: the columns g_… hold the gradients of log p: --scores g_ uses them" in ended.err
     assert herd("kernel-herd", "rows.csv", *options, "--scores", "scores.csv", "-o", "plain.csv").code == 0
     assert (tmp_path / "stan.csv").read_text() == (tmp_path / "plain.csv").read_text()
     assert next(row["row"] for row in csv.DictReader((tmp_path / "stan.csv").read_text().splitlines())).isdigit()

@@ -41,7 +41,7 @@ def test_symbols_of_text_and_their_codes_are_the_same_model(herd, files):
     line = ("--model", "hmm", "--emission", "categorical", "--components", "2")
     told = {name: herd("em", f"{name}.csv", *line, "-o", f"{name}.h5") for name in ("text", "codes")}
     assert [ended.code for ended in told.values()] == [0, 0]
-    assert "em: text.csv: states of text: o (3 levels)\n" in told["text"].err
+    assert "em: text.csv: text columns read as states: o (3 levels)\n" in told["text"].err
     first, second = (load(str(files / f"{name}.h5")).value for name in ("text", "codes"))
     assert first.ledger.log_likelihood.tobytes() == second.ledger.log_likelihood.tobytes()
     figures = [json.loads(herd("eval", f"{name}.h5", "--format", "json").out)[0] for name in ("text", "codes")]

@@ -51,7 +51,11 @@ ARRAYS = {
     ),
     "no columns": (lambda rows: {"X": rows["X"][:, :0]}, [], "/X has 40 rows and 0 columns: there is nothing to read\n"),
     "scalar": (lambda rows: {"X": np.float64(1), "y": None, "split": None}, [], "dataset 'X' has 0 dimensions, expected 2 (n, d)\n"),
-    "complex": (lambda rows: {"X": rows["X"] * 1j}, [], "/X holds complex numbers; numbers, booleans and strings are read\n"),
+    "complex": (
+        lambda rows: {"X": rows["X"] * 1j},
+        [],
+        "/X holds complex numbers; herd reads numbers, booleans and strings\nhint: write the data as one of these types\n",
+    ),
     "strings": (
         lambda rows: {"X": np.full((40, 6), b"on")},
         [],
@@ -60,7 +64,7 @@ ARRAYS = {
     "compound": (
         lambda rows: {"X": np.zeros(40, dtype=[("a", "f4"), ("b", "f4")])},
         [],
-        "/X holds compound values; numbers, booleans and strings are read\n",
+        "/X holds compound values; herd reads numbers, booleans and strings\nhint: write the data as one of these types\n",
     ),
     "grey without range": (
         lambda rows: {"X": rows["X"] * np.arange(1, 7)},
@@ -72,7 +76,11 @@ ARRAYS = {
         ["--range", "0,5"],
         "/X has values from 0 to 6, outside the value range 0 to 5\nhint: declare another one: --range 0,6\n",
     ),
-    "split code": (lambda rows: {"split": np.full(40, 7, np.uint8)}, [], "/split has 7 in row 0; it may hold 0 train, 1 valid, 2 test\n"),
+    "split code": (
+        lambda rows: {"split": np.full(40, 7, np.uint8)},
+        [],
+        "/split has 7 in row 0; it may hold 0 train, 1 valid, 2 test\nhint: write 0, 1 or 2 for each row\n",
+    ),
     "fractional labels": (lambda rows: {"y": rows["y"] + 0.5}, ["--per-class"], "/y has 0.5 in row 0; labels are whole numbers or text\n"),
     "no X": (
         lambda rows: {"X": None},
@@ -308,29 +316,33 @@ COPY = "hint: copy the data into a plain file, for instance with h5repack or h5p
 GUARD = {
     external_link: (
         [],
-        "/X is a link to another file, which is not followed\n" + COPY,
+        "/X is a link to another file; herd does not read linked data\n" + COPY,
     ),
     soft_link: (
         [],
-        "/X is a soft link to /missing, which is not there\n" + COPY,
+        "/X is a soft link to /missing, which does not exist\n" + COPY,
     ),
     external_storage: (
         [],
-        "/X keeps its data in another file, which is not opened\n" + COPY,
+        "/X keeps its data in another file, which herd does not open\n" + COPY,
     ),
     virtual: (
         [],
-        "/X is a virtual dataset, which is not followed\n" + COPY,
+        "/X is a virtual dataset, a view of other files; herd does not read linked data\n" + COPY,
     ),
     bomb: (["--max-memory", "1G"], "/X: declares 800 TB, more than the 1 GB allowed\nhint: raise --max-memory if the machine has it\n"),
-    unwritten: ([], "/X was declared and never written\n"),
+    unwritten: (
+        [],
+        "/X has no data: the file declares it, but it was never written\n"
+        "hint: make the file again: the program that wrote it did not finish\n",
+    ),
     zeros_bomb: (
         ["--max-memory", "10M"],
         "/X: declares 24 MB, more than the 10 MB allowed\nhint: raise --max-memory if the machine has it\n",
     ),
     hard_link_twice: (
         [],
-        "/again is an object the file links twice\n" + COPY,
+        "/again is a second name of an object that is already in the file\n" + COPY,
     ),
 }
 
@@ -373,7 +385,12 @@ TEXTS = {
         ["--label", "class"],
         "has nothing named 'class' for the labels\nhint: it has a, b, y\n",
     ),
-    "svmlight with an index twice": ("bad.svm", "1 1:1 1:1\n", [], "a row names the same index twice\n"),
+    "svmlight with an index twice": (
+        "bad.svm",
+        "1 1:1 1:1\n",
+        [],
+        "a row has the same feature index twice\nhint: give each index one value in a row\n",
+    ),
     "svmlight with a word": (
         "bad.svm",
         "1 1:1 2:x\n",
@@ -421,7 +438,7 @@ def test_npz_that_declares_more_than_it_holds(herd, quick, tmp_path):
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
     with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
         archive.writestr("X.npy", array)
-    message = "herd fit-rbm: bad.npz: array X declares 8000000000000000 bytes and holds at most 192\n"
+    message = "herd fit-rbm: bad.npz: array X declares 8000000000000000 bytes, but the file holds at most 192\nhint: make the file again\n"
     refused(herd, tmp_path, quick("bad.npz"), 65, message)
 
 
@@ -443,7 +460,7 @@ def test_cut_gzip(herd, quick, tmp_path):
 
     (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,0\n0,1\n" * 500)[:-9])
     reason = "Compressed file ended before the end-of-stream marker was reached"
-    message = f"herd fit-rbm: bad.csv.gz: the compressed file is cut short or damaged ({reason})\n"
+    message = f"herd fit-rbm: bad.csv.gz: the compressed file is cut short or damaged ({reason})\nhint: fetch or compress it again\n"
     refused(herd, tmp_path, quick("bad.csv.gz"), 65, message)
 
 
@@ -457,4 +474,4 @@ def test_column_of_words_is_told(herd, quick, tmp_path):
     (tmp_path / "words.csv").write_text("a,b,name,y\n" + "1,0,ann,0\n0,1,bob,1\n" * 6)
     ended = herd(*quick("words.csv", "--label", "y", "-o", "out.h5"))
     assert ended.code == 0
-    assert ended.err.splitlines()[0] == "fit-rbm: words.csv: one-hot: name (2 levels)"
+    assert ended.err.splitlines()[0] == "fit-rbm: words.csv: text columns one-hot encoded: name (2 levels)"

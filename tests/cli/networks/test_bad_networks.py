@@ -191,7 +191,7 @@ def test_a_table_of_numbers_that_are_no_names_is_refused(herd, tmp_path):
     (tmp_path / "rows.csv").write_text("X2\n1\n")
     ended = herd("ups-infer", "n.bif", "--evidence-rows", "rows.csv")
     assert (ended.code, ended.out) == (65, b"")
-    assert ended.err == "herd ups-infer: rows.csv: '1' of column 'X2' (1 row) is none of its states: 5, 10, 20\n"
+    assert ended.err == "herd ups-infer: rows.csv: '1' of column 'X2' (1 row) is not one of its states: 5, 10, 20\n"
 
 
 def test_labels_of_a_factor_graph_that_skip_numbers_are_names(herd, tmp_path):

@@ -88,7 +88,7 @@ def test_rows_that_are_of_something_else_are_refused(herd, tmp_path):
     (tmp_path / "rows.csv").write_text("a\nmaybe\n")
     ended = herd("eval", "n.bif", "--data", "rows.csv")
     assert ended.code == 65
-    assert "'maybe' of column 'a' (1 row) is none of its states: yes, no" in ended.err
+    assert "'maybe' of column 'a' (1 row) is not one of its states: yes, no" in ended.err
 
 
 def test_a_variable_called_y_is_a_variable(herd, tmp_path):

@@ -98,11 +98,11 @@ def test_evidence_is_read_by_the_network_s_order_of_states(herd, drawn, tmp_path
 @pytest.mark.parametrize(
     ("command", "rows", "says"),
     [
-        ("sample", "a\n1\n0\n", "g.csv: '0' of column 'a' (1 row) is none of its states: 2, 1, 3\n"),
-        ("ups-infer", "a\n1\n0\n", "g.csv: '0' of column 'a' (1 row) is none of its states: 2, 1, 3\n"),
-        ("sample", "b\nmaybe\n", "g.csv: 'maybe' of column 'b' (1 row) is none of its states: True, False\n"),
+        ("sample", "a\n1\n0\n", "g.csv: '0' of column 'a' (1 row) is not one of its states: 2, 1, 3\n"),
+        ("ups-infer", "a\n1\n0\n", "g.csv: '0' of column 'a' (1 row) is not one of its states: 2, 1, 3\n"),
+        ("sample", "b\nmaybe\n", "g.csv: 'maybe' of column 'b' (1 row) is not one of its states: True, False\n"),
         ("sample", "c\n0.5\n", "g.csv: column 'c' has 0.5: a state is a whole number, or a name\n"),
-        ("fit-mrf", "a\n1\n2\n0\n", "g.csv: '0' of column 'a' (1 row) is none of its states: 2, 1, 3\n"),
+        ("fit-mrf", "a\n1\n2\n0\n", "g.csv: '0' of column 'a' (1 row) is not one of its states: 2, 1, 3\n"),
     ],
 )
 def test_names_and_places_are_not_mixed(herd, tmp_path, command, rows, says):
@@ -151,7 +151,7 @@ def test_several_files_are_read_by_name_too(herd, drawn, tmp_path):
     assert cells(tmp_path / "all.csv") == [*cells(tmp_path / "1.csv"), *cells(tmp_path / "2.csv")[1:]]
     assert herd("sample", "o.bif", "-m", "5", "-q", "-o", "many-3.h5").code == 0
     ended = herd("sample", "t.bif", "--given", "many-*.h5", "-o", "x.csv")
-    assert (ended.code, ended.err) == (65, "herd sample: many-3.h5: has other states than many-1.h5\n")
+    assert (ended.code, ended.err) == (65, "herd sample: many-3.h5: has different states from many-1.h5\n")
     for k in "12":
         (tmp_path / f"truth-{k}.csv").write_text("b\nTrue\nFalse\n")
     ended = herd("sample", "t.bif", "--given", "truth-*.csv", "-o", "x.csv")

@@ -9,7 +9,7 @@ import pytest
 
 from herdcli.artifacts import load
 
-NOTE = "states of text: colour (3 levels), wet (2 levels)\n"
+NOTE = "text columns read as states: colour (3 levels), wet (2 levels)\n"
 
 
 def lines(count: int = 90, gap: str = "") -> list[str]:
@@ -66,7 +66,7 @@ def test_tables_of_a_network_are_found_by_the_names_of_states(herd, tmp_path):
     (tmp_path / "t.bif").write_text(bif.replace("green", "teal"))
     ended = herd("fit-mrf", "t.csv", "--algorithm", "bayes", "--network", "t.bif", "-o", "other.h5")
     assert ended.code == 65
-    says = "t.csv: 'green' of column 'colour' (33 rows) is none of its states: red, teal, blue\n"
+    says = "t.csv: 'green' of column 'colour' (33 rows) is not one of its states: red, teal, blue\n"
     assert ended.err.endswith(says)
 
 
@@ -90,10 +90,15 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             ("--missing", "mean"),
             ",3,yes",
             65,
-            "t.csv: column 'colour' has missing values, and text has no mean\n"
+            "t.csv: column 'colour' has missing values, which --missing mean cannot fill in text\n"
             "hint: --missing drop; --algorithm bayes learns from rows with gaps, by EM\n",
         ),
-        (("--split", ".6,.2,.2"), "teal,3,yes", 65, "t.csv: 'teal' of column 'colour' (1 row) is none of its states: blue, green, red\n"),
+        (
+            ("--split", ".6,.2,.2"),
+            "teal,3,yes",
+            65,
+            "t.csv: 'teal' of column 'colour' (1 row) is not one of its states: blue, green, red\n",
+        ),
         (
             ("--base", "net.uai"),
             "",
@@ -139,7 +144,7 @@ def test_rows_of_evidence_are_read_by_the_names_of_states(herd, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("smoke\nmaybe\n", "'maybe' of column 'smoke' (1 row) is none of its states: yes, no"),
+        ("smoke\nmaybe\n", "'maybe' of column 'smoke' (1 row) is not one of its states: yes, no"),
         ("smoke,cough\nyes,3\nno,0\n", "line 2 gives cough the state 3, it has 0 to 2, or −1"),
     ],
 )

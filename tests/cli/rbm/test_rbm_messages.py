@@ -282,7 +282,7 @@ def test_a_column_that_is_taken_for_weights_is_told(tmp_path: Path, run: Run, co
     told = run(name, tmp_path / "w.csv", *options, "-o", "w.h5")
     assert told.code == 0, told.err
     assert (
-        f"{name}: {tmp_path / 'w.csv'}: column 'weight' holds the weights of rows, and is no feature (as data it needs another name)\n"
+        f"{name}: {tmp_path / 'w.csv'}: column 'weight' gives the weights of the rows and is not a feature (rename it to use it as one)\n"
         in told.err
     )
 

@@ -420,7 +420,7 @@ def test_square_weights_are_read_by_their_name(run: Callable, tmp_path: Path) ->
         ended = run("convert", "w.npz", "--to", "rbm", "-o", "m.h5")
         np.testing.assert_array_equal(artifacts.load("m.h5").value.W[0], expected)
         rows = "hidden" if name == "components_" else "visible"
-        assert f"w.npz: {name} is square; its rows are taken for {rows} units\n" in ended.err
+        assert f"w.npz: {name} is square; its rows are read as the {rows} units\n" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,11 @@ def test_square_weights_are_read_by_their_name(run: Callable, tmp_path: Path) ->
             "components_, intercept_visible_, intercept_hidden_",
         ),
         ("w.h5", {"W": W, "vbias": C, "hbias": C}, "array W is 6 × 3, with 3 visible and 3 hidden biases"),
-        ("w.npz", {"W": W, "weights": W, "b": B, "c": C}, "has two arrays of weights, W and weights"),
+        (
+            "w.npz",
+            {"W": W, "weights": W, "b": B, "c": C},
+            "has two arrays that could be the weights, W and weights\nhint: keep one of them",
+        ),
         ("w.h5", {"W": W * np.nan, "b": B, "c": C}, "/W has values that are not finite"),
         ("w.npz", {"W": np.full((6, 3), "x"), "b": B, "c": C}, "array W has type <U1, expected numbers"),
     ],

@@ -294,7 +294,7 @@ def test_the_first_level_of_text_is_in_the_intercept(herd, tmp_path):
     line = ("regress", "t.csv", "--target", "v", "--split", "1,0,0")
     ended = herd(*line, "-o", "c.json")
     assert ended.code == 0
-    assert "t.csv: base levels, which the intercept stands for: colour=blue\n" in ended.err
+    assert "t.csv: base levels (the intercept stands for them): colour=blue\n" in ended.err
     assert "combinations of others" not in ended.err
     means = {name: value[colours == name].mean() for name in ("blue", "green", "red")}
     found = {row["term"]: row["estimate"] for row in json.loads((tmp_path / "c.json").read_text())}
@@ -317,7 +317,7 @@ def test_a_sealed_data_set_with_all_levels_loses_them_too(herd, tmp_path):
     (tmp_path / "t.csv").write_text("colour,v\n" + "".join(f"{'rgb'[i % 3]},{i % 3 + (i % 7) / 10}\n" for i in range(60)))
     assert herd("convert", "t.csv", "-o", "t.h5").code == 0
     ended = herd("regress", "t.h5", "--target", "v", "-o", "m.h5")
-    assert "t.h5: base levels, which the intercept stands for: colour=b\n" in ended.err
+    assert "t.h5: base levels (the intercept stands for them): colour=b\n" in ended.err
     for name in ("t.csv", "t.h5"):
         assert herd("apply", "m.h5", name, "-o", f"{name}.p.csv").code == 0
     assert (tmp_path / "t.csv.p.csv").read_text() == (tmp_path / "t.h5.p.csv").read_text()

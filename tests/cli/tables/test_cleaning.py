@@ -46,7 +46,7 @@ def test_means_are_of_training_rows_and_are_used_by_apply(herd, table, tmp_path)
     _split(table, 30)
     ended = herd("regress", str(table), "--missing", "mean", "--l2", "0.1", "-o", "m.h5")
     assert ended.code == 0
-    assert "table.csv: one-hot: colour (2 levels)\n" in ended.err
+    assert "table.csv: text columns one-hot encoded: colour (2 levels)\n" in ended.err
     assert "table.csv: 2 missing values filled with column means\n" in ended.err
     ages = np.array([row % 7 + 0.5 for row in range(30) if row not in (3, 8)])
     model = load(str(tmp_path / "m.h5"))
@@ -100,7 +100,7 @@ def test_every_learner_reads_text(herd, table, command, tmp_path):
     rest = ["--drop", "y"] if command == "kernel-herd" else ["--label", "y"]
     ended = herd(command, str(table), "--missing", "mean", *rest, *more[command], "-o", "m.h5")
     assert ended.code == 0, ended.err
-    assert "one-hot: colour (2 levels)" in ended.err
+    assert "text columns one-hot encoded: colour (2 levels)" in ended.err
     assert load(str(tmp_path / "m.h5")).recoding.levels == {"colour": ("blue", "red")}
 
 
@@ -125,7 +125,7 @@ def test_the_names_of_rows_are_left_out(herd, tmp_path):
     for head in (",a,b", "Unnamed: 0,a,b"):
         (tmp_path / "index.csv").write_text(f"{head}\n0,1,2\n1,3,5\n")
         ended = herd("convert", "index.csv", "-o", "rows.csv")
-        assert f"left out column '{head.split(',')[0]}', which holds the names of the rows" in ended.err
+        assert f"left out column '{head.split(',')[0]}' because it holds the names of the rows" in ended.err
         assert (tmp_path / "rows.csv").read_text() == '"a","b"\n1,2\n3,5\n'.replace('"', "")
 
 

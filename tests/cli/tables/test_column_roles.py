@@ -203,7 +203,7 @@ def test_columns_that_identify_rows_are_reported(run, tmp_path):
         ("row", "counts the rows"),
         ("name", "has another text in each row"),
     ):
-        assert f"em: t.csv: column '{name}' {why}, as an identifier: --drop {name} leaves it out\n" in ended.err
+        assert f"em: t.csv: column '{name}' {why}, so it may be an identifier: --drop {name} leaves it out\n" in ended.err
     quiet = run("em", "t.csv", "--components", "1", "--drop", "customer_id:name", "-o", "m.h5")
     assert "identifier" not in quiet.err
 

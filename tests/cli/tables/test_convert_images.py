@@ -119,7 +119,11 @@ def test_rows_in_no_part_are_left_out(faces, convert):
         (["--mask", "no.npz"], 66, "no.npz: there is no such file"),
         (["--keep", "hat"], 2, "faces.h5: has no further column 'hat'"),
         (["--hold-out", "mood="], 2, "Invalid value for '--hold-out': 'mood=' is not of the form [NAME:]COLUMN[=VALUE,…]"),
-        (["--hold-out", "mood=merry"], 65, "faces.h5: no label has rows inside and 2 outside the hold-out 'mood'"),
+        (
+            ["--hold-out", "mood=merry"],
+            65,
+            "faces.h5: the hold-out 'mood' fits no label: a label needs at least one row inside and 2 rows outside it",
+        ),
         (["--split", "9,0,0"], 65, "--split: asks for 9 rows, class 0 has 4"),
     ],
 )
@@ -145,7 +149,10 @@ def test_rows_that_are_no_images_are_refused(tmp_path, convert, option, named):
 def test_indices_without_a_name_are_refused(faces, convert):
     with h5py.File(faces, "a") as file:
         file["mood"][3] = 9
-    assert convert(faces, "--keep", "mood") == (65, "herd convert: faces.h5: /mood does not hold indices of the 4 entries of /mood_names\n")
+    assert convert(faces, "--keep", "mood") == (
+        65,
+        "herd convert: faces.h5: /mood has values that are not indices of the 4 entries of /mood_names\n",
+    )
 
 
 def test_edited_columns_of_another_length_are_refused(faces, convert, tmp_path):

@@ -102,11 +102,11 @@ def test_what_does_not_fit_is_refused(run, monkeypatch):
     assert (told.code, told.err.splitlines()[-2:]) == (
         65,
         [
-            "herd convert: in.h5: 30 samples of 2 channels do not fit into WAV, whose bounds are 4 GB and 65 535 channels",
-            "hint: -o FILE.h5 has no such bound",
+            "herd convert: in.h5: 30 samples of 2 channels do not fit into a WAV file, which holds at most 4 GB and 65 535 channels",
+            "hint: write HDF5, which has no such limits: -o FILE.h5",
         ],
     )
-    with pytest.raises(audio.DataError, match="/X is sparse, and sound is dense"):
+    with pytest.raises(audio.DataError, match="/X is sparse, but WAV holds dense rows only"):
         load_save.save("s.wav", Dataset(sparse.csr_matrix(np.eye(3))), [])
     assert not Path("out.wav").exists()
     assert not Path("s.wav").exists()
@@ -145,7 +145,7 @@ def test_without_soundfile_the_way_out_is_told(run, monkeypatch):
     told = run("ica", "in.flac", "-o", "a.h5")
     assert (told.code, told.err) == (
         2,
-        "herd ica: in.flac: sound that is not WAV needs the package soundfile\nhint: pip install 'herdcli[sound]'\n",
+        "herd ica: in.flac: to read audio files other than WAV, herd needs the package soundfile\nhint: pip install 'herdcli[sound]'\n",
     )
     told = run("ica", "in.wav", "-o", "a.h5")
     assert told.code == 65

@@ -136,7 +136,7 @@ def test_what_cannot_be_is_refused(name):
 
 def test_a_blanket_with_too_many_states_is_refused_in_one_line():
     star = network.build_network([2] * 14, [((0, i), np.array([[2.0, 1.0], [1.0, 2.0]])) for i in range(1, 14)])
-    with pytest.raises(BadUsage, match="takes every state of each Markov blanket, at most 4096: that of x0 has 2\\^13") as caught:
+    with pytest.raises(BadUsage, match="enumerates the states of each Markov blanket, at most 4096: that of x0 has 2\\^13") as caught:
         algorithms.make_method(star, InferenceSettings(algorithm="loop-corrected"))
     assert caught.value.hint == "--algorithm tree-ep, or gbp --regions plaquettes --damping 0.5"
 

@@ -213,7 +213,7 @@ class AutomaticChoice:
         """Why what there is beside chains is not believed yet."""
         names = [name for name in ("gbp", "bp", "tree-ep") if name in self.found]
         if len(names) < 2:
-            return f"as nothing bears {names[0]} out" if names else "as nothing gave an answer"
+            return f"as no other algorithm confirms {names[0]}" if names else "as nothing gave an answer"
         return f"as {', '.join(names[:-1])} and {names[-1]} disagree"
 
     def disagreement(self) -> float:

@@ -78,7 +78,7 @@ def linear_response_covariance(graph: PairwiseNetwork, found: PairBeliefs, fixed
     except np.linalg.LinAlgError:
         inverse = np.full(1, np.nan)
     if not np.isfinite(inverse).all():
-        raise DataError("factors tie variables to each other by zeros, so that there is no linear response")
+        raise DataError("zeros of the factors make variables depend on each other exactly, so the linear response does not exist")
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     number = np.arange(len(owner)) - graph.node_offset[owner]
     inside = second.index >= 0

@@ -39,12 +39,12 @@ def clamp_plans(graph: PairwiseNetwork, observed: set[int], how: str | list[set[
     if isinstance(how, list):
         sets = [nodes - observed for nodes in how]
         if never := set.intersection(*sets):
-            raise DataError(f"every clamp set holds variable {min(never)}, so its marginal would stay what it is")
+            raise DataError(f"every clamp set holds variable {min(never)}, so its marginal would never change")
     elif how == "auto":
         sets = _automatic_clamp_sets(graph, observed, seed)
     else:
         if shape is None:
-            raise BadUsage(f"--clamp {how} needs a network made as a grid", hint="--clamp auto works for every network")
+            raise BadUsage(f"--clamp {how} needs a network that was made as a grid", hint="--clamp auto works for every network")
         at = np.arange(int(shape[0]) * int(shape[1])).reshape(int(shape[0]), int(shape[1]))
         columns = [set(at[:, k::2].ravel().tolist()) for k in (1, 0)]
         rows = [set(at[k::2].ravel().tolist()) for k in (1, 0)]
@@ -144,6 +144,6 @@ def _walk_depth_first(start: int, entering: list[list[int]], tail: list[int], en
             order.append(back)
             continue
         if seen[j]:
-            raise DataError(f"the clamp set leaves a loop of free variables through {i} and {j}")
+            raise DataError(f"the clamp set does not break every loop: one remains through {i} and {j}")
         seen[j] = True
         stack.append((j, back ^ 1, 0))

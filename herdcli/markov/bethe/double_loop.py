@@ -206,10 +206,12 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             change = np.where(gone, 0.0, wanted - marginal) if closed else wanted - marginal
         if np.isnan(beliefs).any():
             if self.settings.algorithm == "gbp":
-                raise Diverged("the beliefs of gbp have no state left", hint="--damping 0.5, or --algorithm double-loop, which converges")
+                raise Diverged(
+                    "gbp failed: its beliefs are zero for all states", hint="--damping 0.5, or --algorithm double-loop, which converges"
+                )
             # Zeros that contradict each other, or numbers further apart than a float64 holds; an exact answer alone knows which of the two.
-            hint = "--algorithm junction-tree tells whether the zeros contradict each other, or its values are too far apart"
-            raise Diverged("the beliefs of the regions have no state left", hint=hint)
+            hint = "try --algorithm junction-tree: the zeros of the factors contradict each other, or their values are too far apart"
+            raise Diverged("the beliefs of the regions are zero for all states", hint=hint)
         kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0
         multiplier += np.where(change == -np.inf, 0.0, kept * change) if change.min(initial=0.0) == -np.inf else kept * change
         for part in each.parts:

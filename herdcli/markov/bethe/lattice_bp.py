@@ -55,7 +55,7 @@ class BinaryLattice:
 def find_lattice(network: Network) -> BinaryLattice | str:
     """The lattice that a network is, or in words why it is none that ratios can be used on."""
     if network.shape is None or int(np.prod(network.shape)) != network.count:
-        return "needs a network made as a grid"
+        return "needs a network that was made as a grid"
     if network.observations():
         return "takes no observed marginals"
     try:

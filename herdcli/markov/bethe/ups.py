@@ -76,7 +76,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         self.hidden = np.flatnonzero(self.fixed == 0)
         self.note = reduction_note(self.graph)
         if settings.algorithm == "ups-t" and any(len(plan.clamped) for plan in self.plans):
-            raise BadUsage("ups-t is for networks whose loops are all broken by observed variables", hint="--algorithm ups")
+            raise BadUsage("ups-t needs a network whose loops are all broken by observed variables", hint="--algorithm ups")
 
     def like(self) -> UPSState:
         """The first messages."""

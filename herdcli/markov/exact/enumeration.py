@@ -38,8 +38,8 @@ def log_joint(network: Network) -> Array:
     states = math.prod(network.cardinality.tolist())
     wide = int((network.cardinality > 1).sum())
     if states > MOST_STATES:
-        hint = "junction-tree may do it: --algorithm junction-tree"
-        raise DataError(f"{wide} variables have 2^{math.log2(states):.1f} states together, enumerate handles 2^26", hint=hint)
+        hint = "try --algorithm junction-tree"
+        raise DataError(f"{wide} variables have 2^{math.log2(states):.1f} states together, but enumerate handles at most 2^26", hint=hint)
     kept = [i for i in range(network.count) if network.cardinality[i] > 1]
     axis = {i: k for k, i in enumerate(kept)}
     table = np.zeros(joint_shape(network))

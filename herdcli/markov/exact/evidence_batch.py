@@ -63,7 +63,7 @@ class EvidenceRowsShard(Shard):
         super().validate()
         require_alike(self.parts, ("P",))
         if self.rest is not None and self.parts and len(self.rest.names) != self.parts[0].marginals.shape[1] + 1:  # log Z is the last
-            raise DataError(f"has {self.parts[0].marginals.shape[1] + 1} columns and {len(self.rest.names)} names of columns")
+            raise DataError(f"has {self.parts[0].marginals.shape[1] + 1} columns, but {len(self.rest.names)} names for them")
 
 
 class EvidenceBatch(Stepwise[BatchState]):
@@ -82,7 +82,9 @@ class EvidenceBatch(Stepwise[BatchState]):
             if wrong.any():
                 row = int(np.argmax(wrong))
                 states = int(network.cardinality[i])
-                raise DataError(f"row {row} gives {network.name(i)} the state {evidence[row, column]}, it has 0 to {states - 1}, or −1")
+                raise DataError(
+                    f"row {row} gives {network.name(i)} the state {evidence[row, column]}, but its states are 0 to {states - 1}, or −1"
+                )
         self.trimmed = possible_states.trim_network(network)
         found = cliques.search_orders(self.trimmed.network, seed, orders)
         self.order, self.width, self.cells, self.messages = found.order, found.width, max(1.0, found.cells), found.messages

@@ -76,7 +76,7 @@ def find_lattice(network: Network) -> SweptLattice | str:
     """The lattice that a network is, swept along its longer side; else in words why it is none."""
     place = lattice_detection.lattice_layout(network)
     if place is None:
-        return "needs a network made as a grid"
+        return "needs a network that was made as a grid"
     place = place.T if place.shape[1] > place.shape[0] else place
     at = {int(i): (r, c) for (r, c), i in np.ndenumerate(place)}
     single = {cell: np.zeros(int(network.cardinality[i])) for i, cell in at.items()}

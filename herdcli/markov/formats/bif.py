@@ -187,5 +187,5 @@ def write_bif(network: Network) -> str:
 def _quote_name(name: str) -> str:
     """A name as a word, else in quotes.  Raises DataError for one with quotes in it, which BIF cannot write."""
     if '"' in name:
-        raise DataError(f"the name {name[:40]} has quotes in it, for which BIF has no sign", hint="write HDF5: -o FILE.h5")
+        raise DataError(f"the name {name[:40]} contains quotes, which BIF cannot write", hint="write HDF5: -o FILE.h5")
     return name if re.fullmatch(r'[^\s{}()\[\],;|"]+', name) and "//" not in name and "/*" not in name else f'"{name}"'

@@ -25,7 +25,7 @@ def conditional_tables(network: Network, form: str) -> list[tuple[tuple[int, ...
     if len(factors) != network.count or network.factor_count != network.count or not proper:
         raise DataError(message, hint=hint)
     if find_cycle({i: parents for i, (parents, _) in factors.items()}):
-        raise DataError(f"{message}: its factors go round in a circle", hint=hint)
+        raise DataError(f"{message}: its factors form a cycle", hint=hint)
     return [factors[i] for i in range(network.count)]
 
 
@@ -66,7 +66,7 @@ def fill_missing_rows(network: Network, missing_rows: str | None, notes: list[st
             continue
         child = network.name(scope[-1])
         if not np.isnan(table[missing]).all():
-            raise DataError(f"the table of {child} has NaN beside numbers in one row")
+            raise DataError(f"the table of {child} has NaN and numbers in the same row")
         if missing_rows != "uniform":
             raise _missing_row_error(network, scope, missing)
         tables, rows = tables + 1, rows + int(missing.sum())

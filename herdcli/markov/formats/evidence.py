@@ -102,7 +102,7 @@ def _parse_pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str
     """Variables and states as written; None where no layout fits.  Raises DataError for several cases."""
     lines = [line for line in lines if line]
     if lines[0] == ["0"]:
-        raise DataError(f"says that there is no evidence (0), and goes on with '{words[1][:40]}'", hint="begin with the number of pairs")
+        raise DataError(f"begins with 0 pairs of evidence, but continues with '{words[1][:40]}'", hint="write the number of pairs first")
     if _is_count(words[0], len(words) - 1):
         found = words[1:]
     elif lines[0] == ["1"] and len(words) > 1 and _is_count(words[1], len(words) - 2):
@@ -112,7 +112,9 @@ def _parse_pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str
     elif words[0] == "1" and len(words) > 1 and _is_count(words[1], len(words) - 2):
         found = words[2:]
     elif _are_cases(words):
-        raise DataError(f"holds {words[0]} cases of evidence, one is read", hint="--evidence-rows takes a table, a row a case")
+        raise DataError(
+            f"holds {words[0]} cases of evidence, but herd reads only one", hint="--evidence-rows takes a table with a row for each case"
+        )
     else:
         return None
     return list(zip(found[::2], found[1::2], strict=True))

@@ -47,7 +47,7 @@ def read_xdsl(text: str, notes: list[str] | None = None) -> Network:
     """Variables with named states and their conditional probabilities."""
     root = safe_xml.parse_xml(text)
     if root.tag != "smile" or (nodes := root.first("nodes")) is None:
-        raise DataError(f"is no network of GeNIe: its root is <{root.tag}>, not <smile> with <nodes>")
+        raise DataError(f"is not a network of GeNIe: its root is <{root.tag}>, not <smile> with <nodes>")
     made = NetworkAssembly()
     elements = list(_node_elements(nodes))
     for element in elements:
@@ -91,7 +91,7 @@ def _assemble(made: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: bool
     """Declare all variables, then add their tables.  turned  the first parent runs faster than the last."""
     for node in nodes:
         if node.kind not in ("cpt", "noisymax", "deterministic"):
-            raise DataError(f"node {node.name} is of the type {node.kind}, and herd reads cpt, deterministic and noisymax alone")
+            raise DataError(f"node {node.name} is of the type {node.kind}, but herd reads only cpt, deterministic and noisymax")
         made.declare(node.name, node.states)
     for node in nodes:
         what = f"the table of {node.name}"
@@ -101,7 +101,7 @@ def _assemble(made: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: bool
         if node.kind == "deterministic":
             place = {state: k for k, state in enumerate(node.states)}
             if strange := [state for state in node.values if state not in place]:
-                raise DataError(f"{what} has the result '{strange[0]}', which is none of its states")
+                raise DataError(f"{what} has the result '{strange[0]}', which is not one of its states")
             values = np.eye(len(node.states))[[place[state] for state in node.values]].ravel() if node.values else np.empty(0)
         else:
             values = parse_numbers(node.values, what)
@@ -122,7 +122,7 @@ def _parse_noisy_max(made: NetworkAssembly, node: GenieNode) -> NoisyMax:
     strengths = node.strengths or [str(state) for count in shape[:-1] for state in range(count)]
     orders = [strengths[end - count : end] for count, end in zip(shape[:-1], itertools.accumulate(shape[:-1]), strict=True)]
     if len(strengths) != rows or any(sorted(order) != sorted(map(str, range(len(order)))) for order in orders):
-        raise DataError(f"the strengths of {node.name} are no orders of its parents' states")
+        raise DataError(f"the strengths of {node.name} are not permutations of the states of its parents")
     return NoisyMax([_rows_by_state(part, list(map(int, order))) for part, order in zip(parts, orders, strict=False)], parts[-1][0])
 
 

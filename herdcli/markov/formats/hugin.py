@@ -81,7 +81,7 @@ def _read_potential(tokens: TokenStream, made: NetworkAssembly) -> None:
     if "|" in scope:
         parents = [word for word in scope[scope.index("|") + 1 :] if word != ","]
     if len(child) != 1:
-        raise DataError(f"a potential of {len(child)} variables together, which herd does not read")
+        raise DataError(f"a joint potential of {len(child)} variables, which herd does not read")
     fields = _read_fields(tokens)
     model = fields.get("model_data", [])
     if any(word.lower() == "noisyor" for word in model) and not fields.get("model_nodes", ["(", ")"])[1:-1]:
@@ -99,7 +99,7 @@ def _read_noisy_or(child: str, parents: list[str], model: list[str], made: Netwo
     words = [word for word in model if word not in "(),"][1:]
     made.shape(child, parents)
     if len(words) % 2 or any(len(made.states[name]) != 2 for name in (child, *parents)):
-        raise DataError(f"the NoisyOR of {child} needs two-state variables, and a cause with an inhibitor for each")
+        raise DataError(f"the NoisyOR of {child} needs two-state variables, and an inhibitor for each cause")
     inhibitors = dict(zip(words[::2], parse_numbers(words[1::2], f"the NoisyOR of {child}").tolist(), strict=True))
     leak = float(np.prod([inhibitors.pop(word) for word in list(inhibitors) if word.lower() in ("true", "1")]))
     if strange := sorted(set(inhibitors) ^ set(parents)):

@@ -147,4 +147,4 @@ class NetworkAssembly:
 def require_acyclic(parents: Mapping[str, Sequence[str]]) -> None:
     """Raise DataError, with the way round, where a variable is its own ancestor."""
     if circle := find_cycle(parents):
-        raise DataError(f"the parents go round in a circle: {' ← '.join(circle)}", hint="a Bayesian network has none")
+        raise DataError(f"the parents form a cycle: {' ← '.join(circle)}", hint="a Bayesian network has none")

@@ -19,7 +19,7 @@ def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
     lines = [line.partition("#")[0].split() for line in text.splitlines()]
     found = [[find_variable(network, name) for name in line if line != ["-"]] for line in lines if line]
     if not found:
-        raise DataError("holds no clamp set", hint="one set of variables per line, as x1 x3 x5")
+        raise DataError("holds no clamp set", hint="write one set of variables in each line, such as: x1 x3 x5")
     return found
 
 

@@ -19,8 +19,8 @@ LARGEST = 2**63 - 1  # of the integers that files hold
 ZEROS = frozenset(("0", "0.0", "0.", "0.000000"))
 
 
-TOO_SMALL = "'{}' is smaller than any float64 but 0, which would make it impossible"
-SCALED = "write 0 if it is, or multiply all values of the factor by a power of ten"
+TOO_SMALL = "'{}' is too small for float64 and would become 0, an impossible state"
+SCALED = "write 0 if the state is impossible, or multiply all values of the factor by a power of ten"
 
 
 def first_underflow(words: Sequence[str], values: Array) -> int | None:

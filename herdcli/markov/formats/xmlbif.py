@@ -22,18 +22,20 @@ def read_xmlbif(text: str, notes: list[str] | None = None) -> Network:
     root = safe_xml.parse_xml(text)
     networks = [root] if root.tag == "network" else list(root.all("network"))
     if len(networks) != 1:
-        raise DataError(f"holds {len(networks)} networks, one is read" if networks else f"is no XMLBIF: its root is <{root.tag}>")
+        raise DataError(
+            f"holds {len(networks)} networks, but herd reads only one" if networks else f"is not XMLBIF: its root is <{root.tag}>"
+        )
     made = NetworkAssembly()
     for variable in networks[0].all("variable"):
         kind = variable.attributes.get("type", "nature")
         name = _child_text(variable, "name")
         if kind != "nature":
-            raise DataError(f"variable {name} is a {kind} node, and herd reads chance nodes alone")
+            raise DataError(f"variable {name} is a {kind} node, but herd reads only chance nodes")
         made.declare(name, [state.text for state in variable.all("outcome", "value")] or _parse_fast_states(variable))
     for definition in networks[0].all("definition", "probability"):
         child = _child_text(definition, "for")
         if len(list(definition.all("for"))) > 1:
-            raise DataError(f"the table of {child} is of several variables together, which herd does not read")
+            raise DataError(f"the table of {child} is a joint table of several variables, which herd does not read")
         table = definition.first("table")
         values = parse_numbers([] if table is None else table.text.split(), f"the table of {child}")
         made.add_table(child, [given.text for given in definition.all("given")], values)

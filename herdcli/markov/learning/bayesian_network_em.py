@@ -106,7 +106,7 @@ class ExpectationMaximisation:
         """Of rows without gaps, whose families are seen."""
         found = [case_counts(self.cases, scope) for scope in self.scopes]
         if any((part[many > 0] == 0).any() for part, many in zip(tables, found, strict=True)):
-            raise DataError("a training row is impossible under the tables of the start", hint="--smoothing 1")
+            raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1")
         return found, sum(float(many[many > 0] @ np.log(part[many > 0])) for part, many in zip(tables, found, strict=True))
 
     def _block(self, given: Network, rows: slice, found: list[Array]) -> float:
@@ -117,7 +117,7 @@ class ExpectationMaximisation:
         try:
             made = propagate_rows(given, self.search.order, allowed, families=True)
         except ImpossibleEvidence:
-            raise DataError("a training row is impossible under the tables of the start", hint="--smoothing 1") from None
+            raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1") from None
         for expected, p in zip(found, made.marginals, strict=True):
             expected += (p @ weight).reshape(expected.shape)  # Σ_r w_r P(family | row r)
         return float(weight @ made.log_z)

@@ -27,14 +27,14 @@ def read_moments(text: str) -> LearningProblem:
     """The problem that a text states.  Raises DataError with the cluster that is wrong."""
     made = _parse_json(text)
     if not isinstance(made, dict) or "cardinality" not in made or "clusters" not in made:
-        raise DataError("has no 'cardinality' and 'clusters'", hint='as {"cardinality": [2, 2], "clusters": […]}')
+        raise DataError("has no 'cardinality' and 'clusters'", hint='write it as {"cardinality": [2, 2], "clusters": […]}')
     cardinality = np.asarray(_parse_numbers(made["cardinality"], "'cardinality'"))
     if cardinality.ndim != 1 or not len(cardinality) or (cardinality != np.floor(cardinality)).any() or cardinality.min() < 1:
-        raise DataError("'cardinality' must list the number of states of each variable")
+        raise DataError("'cardinality' must be a list with the number of states of each variable, such as [2, 2, 3]")
     cardinality = cardinality.astype(np.int64)
     names = made.get("names")
     if names is not None and (not isinstance(names, list) or [str(name) for name in names] != names or len(names) != len(cardinality)):
-        raise DataError(f"'names' must list {len(cardinality)} texts")
+        raise DataError(f"'names' must be a list of {len(cardinality)} names")
     clusters = [_parse_cluster(a, item, cardinality, names, None) for a, item in enumerate(_require_list(made["clusters"]))]
     return LearningProblem(cardinality, clusters, names=names)
 

@@ -74,9 +74,9 @@ class HillClimbing:
         """The graph it starts from: what is required, and of the rest what closes no circle."""
         edge = self.required.copy()
         if circle := find_cycle({j: np.flatnonzero(edge[:, j]).tolist() for j in range(self.count)}):
-            raise DataError(f"the required edges go round in a circle of {len(circle) - 1} variables")
+            raise DataError(f"the required edges form a cycle of {len(circle) - 1} variables")
         if (edge & ~self.allowed).any():
-            raise DataError("an edge is required and forbidden")
+            raise DataError("an edge is both required and forbidden")
         for j, of in enumerate(start):
             for i in of:
                 if self.allowed[i, j] and not edge[j, i] and edge[:, j].sum() < self.most and not reachability(edge)[j, i]:

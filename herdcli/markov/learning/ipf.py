@@ -162,7 +162,7 @@ def _joint_clique(problem: LearningProblem) -> CliqueGraph:
     if states > MOST_STATES or count > MOST_AXES:
         hint = "ups-jt finds the same distribution on a junction tree: --algorithm ups-jt"
         size = float(np.log2(problem.cardinality.astype(np.float64)).sum())
-        raise DataError(f"{count} variables have 2^{size:.1f} states together, ipf handles 2^26", hint=hint)
+        raise DataError(f"{count} variables have 2^{size:.1f} states together, but ipf handles at most 2^26", hint=hint)
     return CliqueGraph([tuple(range(count))], [], True)
 
 
@@ -180,5 +180,7 @@ def _effective_schedule(graph: CliqueGraph, made: ScalingLayout) -> list[Row]:
 def impossible_cluster_error(problem: LearningProblem, a: int) -> NegativeResult:
     """What is said where a cluster needs probability that the others, or P0, do not leave."""
     scope = ", ".join(problem.names[i] if problem.names else f"x{i}" for i in problem.clusters[a].scope)
-    message = f"no distribution has these marginals: cluster {a} ({scope}) needs states that other clusters, or the base, forbid"
+    message = (
+        f"no distribution has these marginals: cluster {a} ({scope}) gives probability to states that other clusters, or the base, forbid"
+    )
     return NegativeResult(message, hint="--smoothing 1 leaves no marginal of rows zero; loopy-is that runs away needs --double-loop")

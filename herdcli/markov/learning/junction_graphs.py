@@ -26,10 +26,10 @@ def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list
     if settings.max_clique < widest:
         raise BadUsage(f"--max-clique {settings.max_clique} is less than the {widest} variables of the largest cluster")
     if problem.rows is None:
-        raise BadUsage("--max-clique needs rows, for their mutual information; --moments has none", hint="leave it out")
+        raise BadUsage("--max-clique needs rows to compute their mutual information, but --moments has none", hint="leave it out")
     found = cliques.search_orders(problem.as_network(), settings.seed, settings.orders)
     if not found.complete:
-        raise BadUsage("--max-clique needs an elimination order, and every one found is too large", hint="leave it out")
+        raise BadUsage("--max-clique needs an elimination order, but every order that was found is too large", hint="leave it out")
     within = cliques.junction_tree_from_order(junction_tree.plan_tree(problem.as_network(), found.order, whole=True))[0].cliques
     information = pair_tables(problem.rows, problem.cardinality).information()
     return structure_selection.grow_cliques(scopes, within, information, settings.max_clique)

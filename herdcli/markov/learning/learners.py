@@ -87,11 +87,11 @@ def make_learner(problem: LearningProblem, settings: LearningSettings) -> Learne
     """The algorithm that the settings name.  Raises BadUsage for constraints that it cannot take."""
     name = settings.algorithm
     if name in NEEDS_ROWS and problem.rows is None:
-        raise BadUsage(f"--algorithm {name} needs rows, --moments has none", hint="--algorithm ups-jt")
+        raise BadUsage(f"--algorithm {name} needs rows, but --moments has none", hint="--algorithm ups-jt")
     if name in NO_FEATURES and problem.has_features():
         raise BadUsage(f"--algorithm {name} takes marginals, not features", hint="--algorithm ups-jt")
     if name in NO_BASE and problem.base is not None:
-        raise BadUsage(f"--algorithm {name} takes no --base", hint="--algorithm ups-jt")
+        raise BadUsage(f"--algorithm {name} does not work with --base", hint="--algorithm ups-jt")
     module, _, attribute = ALGORITHMS[name].rpartition(".")
     made: Learner = getattr(importlib.import_module(module), attribute)(problem, settings)
     return made

@@ -36,7 +36,7 @@ class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         self.problem = problem
         if problem.cardinality.max(initial=0) > 2 or problem.cardinality.min(initial=2) < 2:
-            raise BadUsage("--algorithm linear-response is for two-state variables", hint="--algorithm ups-jt")
+            raise BadUsage("--algorithm linear-response needs two-state variables", hint="--algorithm ups-jt")
         n = len(problem.cardinality)
         if n < 2 or {frozenset(c.scope) for c in problem.clusters} != {frozenset((i, j)) for i in range(n) for j in range(i)}:
             raise BadUsage("--algorithm linear-response needs the marginals of all pairs", hint="--structure full")

@@ -43,7 +43,9 @@ class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
 
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         if network.observations():
-            raise BadUsage("mean-field takes observed marginals of two-state variables with positive pairs alone", hint="--algorithm ups")
+            raise BadUsage(
+                "mean-field can use observed marginals only with two-state variables and positive factors of pairs", hint="--algorithm ups"
+            )
         self.network, self.settings, self.steps = network, settings, settings.iterations
         self.inner = restrict_network(network)
         small = self.inner.network

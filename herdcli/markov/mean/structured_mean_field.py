@@ -56,13 +56,15 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
         if whole.auxiliary:
             scope = next(iter(whole.auxiliary.values()))[0]
             hint = "bp and ups take any network: --algorithm ups"
-            raise BadUsage(f"--algorithm structured-mean-field is for pairs, a factor has {len(scope)} variables", hint=hint)
+            raise BadUsage(f"--algorithm structured-mean-field needs factors of pairs, but a factor has {len(scope)} variables", hint=hint)
         self.tree, kept = partition_into_trees(whole)
         self.graph = _subgraph(whole, np.flatnonzero(kept))
         self.cut = np.flatnonzero(~kept)
         if zero := [e for e in self.cut if not whole.table_of(int(e)).all()]:
             i, j = network.name(int(whole.tail[2 * zero[0]])), network.name(int(whole.head[2 * zero[0]]))
-            raise BadUsage(f"--algorithm structured-mean-field cuts the edge of {i} and {j}, which has a zero", hint="--algorithm ups")
+            raise BadUsage(
+                f"--algorithm structured-mean-field would cut the edge of {i} and {j}, but its factor has a zero", hint="--algorithm ups"
+            )
         self.cut_ends = [(int(whole.tail[2 * e]), int(whole.head[2 * e])) for e in self.cut]
         self.coupling, self.scratch = _cut_couplings(whole, self.cut), self.graph.scratch()
         self.free, self.nothing = self.graph.fixed_marginals({})

@@ -61,15 +61,17 @@ def coupling_list(network: Network, algorithm: str) -> CouplingList:
     hint = "bp and ups take any network: --algorithm ups"
     if network.cardinality.max() > 2:
         i = int(np.argmax(network.cardinality > 2))
-        raise BadUsage(f"--algorithm {algorithm} is for two-state variables, {network.name(i)} has {network.cardinality[i]}", hint=hint)
+        raise BadUsage(
+            f"--algorithm {algorithm} needs two-state variables, but {network.name(i)} has {network.cardinality[i]} states", hint=hint
+        )
     if (zeros := np.flatnonzero(network.table == 0)).size:
         a = int(np.searchsorted(network.table_offset, zeros[0], side="right")) - 1
-        raise BadUsage(f"--algorithm {algorithm} is for positive factors, {network.factor_name(a)} has a zero", hint=hint)
+        raise BadUsage(f"--algorithm {algorithm} needs positive factors, but {network.factor_name(a)} has a zero", hint=hint)
     held = network.cardinality == 1
     wide, variables = _free_variables(network, held)
     if (wide > 2).any():
         a = int(np.argmax(wide > 2))
-        raise BadUsage(f"--algorithm {algorithm} is for pairs, {network.factor_name(a)} has {wide[a]} variables", hint=hint)
+        raise BadUsage(f"--algorithm {algorithm} needs factors of pairs, but {network.factor_name(a)} has {wide[a]} variables", hint=hint)
     first = network.table_offset[:-1]
     begin = np.cumsum(wide) - wide  # of each factor in the list of its free variables
     single, pair = np.flatnonzero(wide == 1), np.flatnonzero(wide == 2)

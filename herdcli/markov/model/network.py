@@ -166,12 +166,14 @@ def _check_extras(network: Network) -> None:
         raise DataError(f"/states has {len(network.states)} names for {int(network.cardinality.sum())} states")
     require_image_shape(network.shape, network.count, "shape", "variables")
     if (network.observed is None) != (network.observed_marginal is None):
-        raise DataError("/observed and /observed_marginal are there both or not at all")
+        raise DataError("/observed and /observed_marginal need each other, but one is missing")
     if network.observed is None or network.observed_marginal is None:
         return
     require_index("/observed", network.observed, network.count, "a variable")
     if int(network.cardinality[network.observed].sum()) != len(network.observed_marginal):
-        raise DataError(f"/observed_marginal has {len(network.observed_marginal)} values, the observed variables have other states")
+        raise DataError(
+            f"/observed_marginal has {len(network.observed_marginal)} values, which is not the number of states of the observed variables"
+        )
 
 
 def _suspicious_factors(network: Network) -> Array:
@@ -308,7 +310,7 @@ def check_state(network: Network, i: int, state: int) -> None:
     if not 0 <= i < network.count:
         raise DataError(f"the evidence names variable {i}, there are {network.count} (0 to {network.count - 1})")
     if not 0 <= state < network.cardinality[i]:
-        raise DataError(f"the evidence gives {network.name(i)} the state {state}, it has {network.cardinality[i]}")
+        raise DataError(f"the evidence gives {network.name(i)} the state {state}, but it has {network.cardinality[i]} states")
 
 
 def with_observed_marginals(network: Network, marginals: Mapping[int, Array]) -> Network:

@@ -57,7 +57,7 @@ def network_from_weights(edges: Array, W: Array, b: Array, *, shape: Array | Non
     """The network of a Boltzmann machine: a factor (1, e^b) for each unit, then (1, 1, 1, e^W) for each edge."""
     largest = float(max(np.abs(W).max(initial=0), np.abs(b).max(initial=0)))
     if largest > LARGEST_WEIGHT:
-        raise BadUsage(f"a weight of {largest:.4g} came out, a table holds at most e^{LARGEST_WEIGHT:g}", hint="use a smaller --sigma-w")
+        raise BadUsage(f"a random weight is {largest:.4g}, but tables hold at most e^{LARGEST_WEIGHT:g}", hint="use a smaller --sigma-w")
     n, m = len(b), len(edges)
     units = np.stack([np.ones(n), np.exp(b)], axis=1)
     pairs = np.ones((m, 4))

@@ -100,7 +100,7 @@ def _read_scopes(name: str, text: str, variables: int | None) -> list[Scope] | N
     except (ValueError, TypeError, RecursionError):
         plain = False
     if not plain:
-        raise DataError(f"the attribute '{name}' holds no sets of its variables")
+        raise DataError(f"the attribute '{name}' is not a list of sets of variable indices")
     return scopes
 
 

@@ -78,8 +78,8 @@ def _pair_variables(network: Network) -> tuple[list[str], list[int], list[int]]:
             bases = list(slices[zero])
             return bases, [slices[zero][base] for base in bases], [slices[now][base] for base in bases]
     alone = [name for name in network.names if not name.endswith(("0", "t", "_1"))]
-    what = f"{alone[0]} is of no slice" if alone else "not every variable is in both slices"
-    raise DataError(f"is no template of two slices: {what}", hint=HINT)
+    what = f"{alone[0]} belongs to no slice" if alone else "not every variable is in both slices"
+    raise DataError(f"is not a template of two slices: {what}", hint=HINT)
 
 
 def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
@@ -89,7 +89,7 @@ def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
     if counts[0] != counts[1]:
         raise DataError(f"{base} has {counts[0]} states in the first slice and {counts[1]} in the next one")
     if network.states is not None and network.states[ends[i] : ends[i + 1]] != network.states[ends[j] : ends[j + 1]]:
-        raise DataError(f"{base} has states of other names in the first slice than in the next one")
+        raise DataError(f"{base} has other names of states in the first slice than in the next one")
 
 
 def unrolled_bytes(given: SliceTemplate, steps: int) -> int:

@@ -205,10 +205,8 @@ class MaxProduct(Stepwise[MaxProductState]):
         """The best states found.  Raises NegativeResult where none of those had a probability."""
         constant = self.inner.constant
         if state.value <= FORBIDDEN / 2 and self.search.value(state.states) == -np.inf:
-            hint = "exactly: raise --max-memory; or --effort for a longer search"
-            raise NegativeResult(
-                "max-product found no state with a probability above zero, which does not show that there is none", hint=hint
-            )
+            hint = "raise --max-memory to solve it exactly, or --effort to search longer"
+            raise NegativeResult("max-product found no state with a probability above zero, but there may be one", hint=hint)
         value = self.search.value(state.states) + constant
         bound = max(value, float(state.bound.min()) + constant)
         states = self.inner.restored(dict(enumerate(state.states.tolist())))

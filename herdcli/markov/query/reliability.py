@@ -300,7 +300,7 @@ def assess_answer(found: InferenceResult, algorithm: str, known: ReferenceAnswer
         warnings.append(f"log Z {log_z:.6g} is above {known.upper:.6g}, which no log Z can be; {_hint(known)}")
     sampled = algorithm.endswith("gibbs")  # whose own chains have been compared
     if error is None and known.rhat is not None and known.rhat > UNMIXED and not (sampled or chosen):
-        warnings.append(f"nothing bears these marginals out: short chains disagree with each other (R̂ {known.rhat:.2g}); {_hint(known)}")
+        warnings.append(f"these marginals are not confirmed: short chains disagree with each other (R̂ {known.rhat:.2g}); {_hint(known)}")
     unchecked = UNCHECKED if known.too_large and not (sampled or chosen) else ""
     return Assessment(known.lower, known.upper, error, known.by if error is not None else unchecked, known.exact_cells, warnings)
 
@@ -312,8 +312,8 @@ def exceeds_bound(log_z: float, upper: float | None) -> bool:
 
 def _hint(known: ReferenceAnswer) -> str:
     if known.exact_cells is not None:
-        return "--algorithm junction-tree is affordable and exact"
-    return "--algorithm auto takes what several algorithms bear out"
+        return "use --algorithm junction-tree, which is affordable and exact"
+    return "--algorithm auto takes the answer on which several algorithms agree"
 
 
 def _largest_difference(nodes: Sequence[Array], known: ReferenceAnswer) -> float | None:

@@ -41,7 +41,7 @@ def parameter_sensitivity(network: Network, order: Sequence[int], variable: int,
     Raises DataError for a network without factors, NegativeResult if Z is 0.
     """
     if not network.factor_count:
-        raise DataError("the network has no factor, and so no cell that anything could depend on")
+        raise DataError("the network has no factors, so there is no cell to analyse")
     found = _calibrate(network, order)
     slope, log_z = _log_derivatives(network, found), found.log_z
     del found  # its tables, before those of the next

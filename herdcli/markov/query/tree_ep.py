@@ -27,8 +27,8 @@ from herdcli.schema import Array
 
 FORBIDDEN = -80.0  # the log of what g_a multiplies cells by that f_a forbids: it is divided out again, which zeros cannot be
 LINK = 2000  # cells that are visited in the time of one link's array operations
-EMPTY = "the moments of tree-ep leave no state"
-HINT = "--damping 0.5, or --algorithm double-loop, which converges; where the evidence is impossible --algorithm junction-tree says so"
+EMPTY = "tree-ep failed: its moments exclude every state"
+HINT = "--damping 0.5, or --algorithm double-loop, which converges; to see whether the evidence is impossible: --algorithm junction-tree"
 
 
 @dataclass(frozen=True)

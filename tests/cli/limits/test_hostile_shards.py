@@ -60,8 +60,8 @@ def put(name: str, value: object) -> Callable[[h5py.File], None]:
 @pytest.mark.parametrize(
     ("name", "edit", "says"),
     [
-        ("counts", put("scopes", "nan"), "1.h5: the attribute 'scopes' holds no sets of its variables"),
-        ("counts", put("regions", "[[0, 9]]"), "1.h5: the attribute 'regions' holds no sets of its variables"),
+        ("counts", put("scopes", "nan"), "1.h5: the attribute 'scopes' is not a list of sets of variable indices"),
+        ("counts", put("regions", "[[0, 9]]"), "1.h5: the attribute 'regions' is not a list of sets of variable indices"),
         ("counts", put("cut", float("-inf")), "1.h5: has the threshold -inf"),
         ("classifiers", put("rest/y", lambda y: np.where(np.arange(len(y)) == 1, 2**31, y)), "1.h5: rest/y must hold 0 … 1, classes"),
         ("blocks", put("parts/0/x", lambda x: x[:, :-1]), "1.h5: has atoms of 4 columns, expected 5"),

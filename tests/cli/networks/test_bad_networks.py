@@ -222,13 +222,13 @@ RAIN = 'probability ( rain ) { property note = "a } b"; table 0.2, 0.8; }'
     ("old", "new", "message"),
     [
         ("0.2, 0.8", "0.2, 0.9", "line 7: a row of rain sums to 1.1, not to 1"),
-        ("0.2, 0.8", "1e-400, 1", "line 7: '1e-400' is smaller than any float64 but 0, which would make it impossible"),
+        ("0.2, 0.8", "1e-400, 1", "line 7: '1e-400' is too small for float64 and would become 0, an impossible state"),
         ("{yes,no}", "{no,no}", "line 4: variable wet has two states 'no'"),
         (RAIN, "", "variable rain has no probability block"),
         (RAIN, RAIN + RAIN, "line 7: variable rain has a second probability block"),
         ("0.9, 0.1;", '0.9, 0.1; ("yes, sir") 0.1, 0.9;', "line 8: a row of wet is given twice"),
         (RAIN, "probability ( rain | wet ) { default 0.2, 0.8; }",
-         "the parents go round in a circle: rain ← wet ← rain\nhint: a Bayesian network has none"),
+         "the parents form a cycle: rain ← wet ← rain\nhint: a Bayesian network has none"),
     ],
 )  # fmt: skip
 def test_bif_that_is_no_bayesian_network_is_refused(herd, tmp_path, old, new, message):
@@ -249,15 +249,15 @@ def test_bif_is_not_written_of_what_it_cannot_hold(herd, tmp_path):
     (tmp_path / "c.uai").write_text("MARKOV\n2\n2 2\n2\n2 0 1\n2 1 0\n4\n.1 .9 .4 .6\n4\n.3 .7 .8 .2\n")
     ended = herd("network", "convert", "c.uai", "-o", "c.bif")
     assert (ended.code, (tmp_path / "c.bif").exists()) == (65, False)
-    assert "its factors go round in a circle\nhint: write UAI or HDF5: -o FILE.uai\n" in ended.err
+    assert "its factors form a cycle\nhint: write UAI or HDF5: -o FILE.uai\n" in ended.err
 
 
 @pytest.mark.parametrize("word", ["1e-400", "-0.03e-330", "0.01E-322"])
 def test_numbers_that_no_float64_holds_are_not_taken_for_zeros(herd, tmp_path, word):
     (tmp_path / "s.uai").write_text(f"MARKOV\n1\n2\n1\n1 0\n2\n{word} 1\n")
     ended = herd("ups-infer", "s.uai", "--format", "mar")
-    message = f"line 7, token 1: '{word}' is smaller than any float64 but 0, which would make it impossible"
-    hint = "write 0 if it is, or multiply all values of the factor by a power of ten"
+    message = f"line 7, token 1: '{word}' is too small for float64 and would become 0, an impossible state"
+    hint = "write 0 if the state is impossible, or multiply all values of the factor by a power of ten"
     assert (ended.code, ended.out, ended.err) == (65, b"", f"herd ups-infer: s.uai: {message}\nhint: {hint}\n")
     (tmp_path / "s.uai").write_text("MARKOV\n1\n2\n1\n1 0\n2\n0e-400 1\n")
     assert herd("ups-infer", "s.uai", "--format", "mar").out == b"MAR\n1 2 0.0 1.0\n"

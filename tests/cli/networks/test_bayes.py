@@ -108,7 +108,7 @@ def test_the_path_of_regressions_is_a_table(herd, tables, tmp_path):
         (["numbers.csv", "--algorithm", "bayes", "--network", "grid.uai"], 65, "grid.uai: is no Bayesian network"),
         (["odd.csv", "--algorithm", "bayes", "--network", "hidden.bif"], 65, "odd.csv: column 'z' is no variable of the network"),
         (["large.csv", "--algorithm", "bayes", "--network", "hidden.bif"], 65, "column 'a' has state 2, the network's variable has 2"),
-        (["three.csv", "--structure", "l1"], 2, "--structure l1 is for two-state variables, a has 3"),
+        (["three.csv", "--structure", "l1"], 2, "--structure l1 needs two-state variables, but a has 3 states"),
         (["half.csv", "--algorithm", "bayes"], 65, "column 'b' has 0.5 in line 2; states are whole numbers"),
     ],
 )

@@ -151,8 +151,12 @@ def test_same_bytes_and_checkpoints_change_nothing(herd, digits, tmp_path):
         (["small.h5", "--base", "two.uai"], 2, "--base has 2 variables, or other numbers of states, than the data's 6"),
         (["small.h5", "--moments", "m.json"], 2, "--moments replaces DATA"),
         (["--moments", "m.json", "--structure", "full"], 2, "--moments already defines the clusters: --structure cannot"),
-        (["--moments", "m.json", "--algorithm", "pseudo-likelihood"], 2, "--algorithm pseudo-likelihood needs rows, --moments has none"),
-        (["--moments", "m.json", "--induce", "3"], 2, "--induce needs rows, --moments has none"),
+        (
+            ["--moments", "m.json", "--algorithm", "pseudo-likelihood"],
+            2,
+            "--algorithm pseudo-likelihood needs rows, but --moments has none",
+        ),
+        (["--moments", "m.json", "--induce", "3"], 2, "--induce needs rows, but --moments has none"),
         (["--moments", "clash.json"], 65, "clusters 0 and 1 give b different marginals, by 0.1"),
         (["--moments", "sum.json"], 65, "sum.json: the marginal of cluster 0 is not a distribution: its values sum to 1.1"),
         (["--moments", "far.txt"], 65, "far.txt: is not JSON text ("),
@@ -238,7 +242,10 @@ def test_marginals_that_cannot_hold_together_are_a_negative_result(herd, tmp_pat
     (tmp_path / "base.uai").write_text("MARKOV\n3\n2 2 2\n1\n2 0 1\n4\n1 0 0 1\n")
     ended = herd("fit-mrf", "--moments", "m.json", "--base", "base.uai")
     assert ended.code == 1
-    assert "no distribution has these marginals: cluster 0 (a, b) needs states that other clusters, or the base, forbid" in ended.err
+    assert (
+        "no distribution has these marginals: cluster 0 (a, b) gives probability to states that other clusters, or the base, forbid"
+        in ended.err
+    )
 
 
 def test_what_does_not_converge_is_told(herd, states):

@@ -22,7 +22,7 @@ def files(tmp_path):
 
 def test_tables_have_the_names_of_their_variables(herd, files, tmp_path):
     ended = herd("ups-infer", "n.bif", "--algorithm", "tap")
-    assert ended.err.startswith("herd ups-infer: --algorithm tap is for positive factors, the table of b has a zero\n")
+    assert ended.err.startswith("herd ups-infer: --algorithm tap needs positive factors, but the table of b has a zero\n")
     ended = herd("ups-infer", "n.bif", "--likelihood", "a=0,0")
     assert ended.err == "herd ups-infer: n.bif: the likelihood of a must be finite, not negative and not all zero\n"
     (tmp_path / "neg.bif").write_text(BIF.replace("table .5 .5", "table -.5 1.5"))

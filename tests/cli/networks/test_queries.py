@@ -146,7 +146,7 @@ def test_sensitivities_under_evidence_name_the_cells_of_the_file(herd, three, tm
     (tmp_path / "empty.uai").write_text("MARKOV\n1\n2\n0\n")
     ended = herd("ups-infer", "empty.uai", "--query", "sensitivity:x0=1", "--format", "csv")
     assert (ended.code, ended.out) == (65, b"")
-    assert ended.err == "herd ups-infer: empty.uai: the network has no factor, and so no cell that anything could depend on\n"
+    assert ended.err == "herd ups-infer: empty.uai: the network has no factors, so there is no cell to analyse\n"
 
 
 def test_what_does_not_fit_is_told_with_a_bound(shell):

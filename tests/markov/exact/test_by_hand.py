@@ -184,7 +184,7 @@ def test_sweeps_over_trees_count_scalings_and_propagations(how):
     counts = {(np.dot(each, plan.scalings), np.dot(each, np.diff(plan.segments))) for each in sweeps}
     assert (state.updates[0], state.updates.sum()) in counts
     assert state.clamped.tolist() == sorted(ends[how][0])
-    with pytest.raises(BadUsage, match="--clamp rows needs a network made as a grid"):
+    with pytest.raises(BadUsage, match="--clamp rows needs a network that was made as a grid"):
         algorithms.make_method(random_networks.generate("tree", nodes=5), InferenceSettings(algorithm="ups", clamp="rows"))
 
 
@@ -346,7 +346,7 @@ def test_a_lattice_is_found_with_its_weights_and_refused_beyond_its_limits():
     np.testing.assert_allclose(found.right, [[W[0, 1], W[1, 2], 0], [W[3, 4], W[4, 5], 0]])
     np.testing.assert_allclose(found.down, [[W[0, 3], W[1, 4], W[2, 5]], [0, 0, 0]])
     assert found.constant == pytest.approx(constant)
-    assert lattice_bp.find_lattice(replace(given, shape=None)) == "needs a network made as a grid"
+    assert lattice_bp.find_lattice(replace(given, shape=None)) == "needs a network that was made as a grid"
     assert lattice_bp.find_lattice(observed()) == "takes no observed marginals"
     more = network.build_network([2] * 6, [*given.factors(), ((2, 3), np.array([[1.0, 1], [1, 2]]))], shape=given.shape)
     assert lattice_bp.find_lattice(more) == "needs neighbours on the grid alone"  # 3 follows 2, but a row begins with it

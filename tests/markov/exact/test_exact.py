@@ -137,7 +137,7 @@ def test_trees_too_large_are_told_before_they_are_built():
     size, what = method.bytes_needed(state)
     assert size > 2**50
     assert "treewidth at least " in what
-    with pytest.raises(DataError, match=r"36 variables have 2\^36.0 states together, enumerate handles 2\^26"):
+    with pytest.raises(DataError, match=r"36 variables have 2\^36.0 states together, but enumerate handles at most 2\^26"):
         infer(random_networks.generate("grid", rows=6, columns=6), "enumerate")
 
 

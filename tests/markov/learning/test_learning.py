@@ -284,7 +284,7 @@ def test_marginals_that_contradict_zeros_are_refused():
     )
     assert cases.fit(given)[1].converged
     base = network.build_network([2, 2], [((0, 1), np.array([[0.0, 1.0], [1.0, 0.0]]))])
-    with pytest.raises(NegativeResult, match=r"cluster 0 \(x0, x1\) needs states that other clusters, or the base, forbid"):
+    with pytest.raises(NegativeResult, match=r"cluster 0 \(x0, x1\) gives probability to states that other clusters, or the base, forbid"):
         cases.fit(LearningProblem(np.full(2, 2), [Cluster((0, 1), zero)], base=base))
 
 

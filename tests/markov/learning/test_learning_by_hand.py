@@ -142,7 +142,7 @@ def test_linear_response_of_a_pair_by_hand():
     np.testing.assert_allclose(found.factors[0], np.exp(logs - logs.max()))
     assert (found.iterations, found.converged, state.step, learner.steps) == (1, True, 1, 1)
     for states in ([3, 2], [2, 1]):
-        with pytest.raises(BadUsage, match="--algorithm linear-response is for two-state variables"):
+        with pytest.raises(BadUsage, match="--algorithm linear-response needs two-state variables"):
             learning.make_learner(
                 LearningProblem(np.array(states), [Cluster((0, 1), np.full(states, 1 / 6))]),
                 learning.LearningSettings(algorithm="linear-response"),
@@ -236,8 +236,8 @@ def test_moments_that_are_wrong_are_named():
     begun = '{"cardinality": [2, 3], "clusters": ['
     refused("is not JSON text", "{")
     refused("has no 'cardinality' and 'clusters'", '{"cardinality": [2]}')
-    refused("'cardinality' must list the number of states", '{"cardinality": [0], "clusters": []}')
-    refused("'cardinality' must list the number of states", '{"cardinality": [1.5], "clusters": []}')
+    refused("'cardinality' must be a list with the number of states", '{"cardinality": [0], "clusters": []}')
+    refused("'cardinality' must be a list with the number of states", '{"cardinality": [1.5], "clusters": []}')
     refused("'names' must list 2 texts", '{"cardinality": [2, 3], "names": ["a"], "clusters": []}')
     refused("has no clusters", begun + "]}")
     refused("cluster 0: there is no variable 2, there are 2", begun + '{"scope": [2], "marginal": [1]}]}')
@@ -346,7 +346,7 @@ def test_networks_are_made_from_draws_in_their_order():
         random_networks.generate("tree", observe="border")
     one = np.array([[0, 1]])
     assert random_networks.network_from_weights(one, np.array([700.0]), np.zeros(2)).count == 2
-    with pytest.raises(BadUsage, match=r"a weight of 701 came out, a table holds at most e\^700"):
+    with pytest.raises(BadUsage, match=r"a random weight is 701, but tables hold at most e\^700"):
         random_networks.network_from_weights(one, np.array([0.0]), np.array([-701.0, 0.0]))
 
 

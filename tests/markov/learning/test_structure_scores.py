@@ -81,9 +81,9 @@ def test_known_edges_are_kept_and_left_out():
     assert 0 not in found[1]
     assert 1 not in found[0]
     assert not find_cycle(dict(enumerate(found)))
-    with pytest.raises(DataError, match="the required edges go round in a circle of 2 variables"):
+    with pytest.raises(DataError, match="the required edges form a cycle of 2 variables"):
         search(required=[(0, 1), (1, 0)])
-    with pytest.raises(DataError, match="an edge is required and forbidden"):
+    with pytest.raises(DataError, match="an edge is both required and forbidden"):
         search(required=[(0, 1)], forbidden=[(0, 1)])
 
 

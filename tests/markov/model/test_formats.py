@@ -129,9 +129,9 @@ def test_evidence_may_use_names():
         ("1 1 3", "the evidence gives x1 the state 3, it has 3"),
         ("2 1 1 1 2", "the evidence gives x1 two states, 1 and 2"),
         ("3 1 1", "is not an evidence file"),
-        ("0\n2 1\n\n", "says that there is no evidence (0), and goes on with '2'"),
-        ("0\n1 1 2", "says that there is no evidence (0), and goes on with '1'"),
-        ("2\n1 0 1\n2 0 0 1 2", "holds 2 cases of evidence, one is read"),
+        ("0\n2 1\n\n", "begins with 0 pairs of evidence, but continues with '2'"),
+        ("0\n1 1 2", "begins with 0 pairs of evidence, but continues with '1'"),
+        ("2\n1 0 1\n2 0 0 1 2", "holds 2 cases of evidence, but herd reads only one"),
         ("3\n1 0 1\n2 0 0 1 2", "is not an evidence file"),
         ("snow=1", "there is no variable 'snow'"),
     ],
@@ -180,7 +180,7 @@ def test_trees_are_trees_and_leaves_are_their_ends():
 
 def test_bif_has_no_sign_for_quotes():
     given = network.build_network([2], [((0,), np.array([0.5, 0.5]))], names=['5" pipe'], directed=True)
-    with pytest.raises(DataError, match='the name 5" pipe has quotes in it, for which BIF has no sign'):
+    with pytest.raises(DataError, match='the name 5" pipe contains quotes, which BIF cannot write'):
         formats.write_network(given, "bif")
 
 

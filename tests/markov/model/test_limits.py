@@ -59,7 +59,7 @@ def test_what_is_at_its_limits_is_a_network(value):
         (made((1,) * (MOST_AXES + 1), (tuple(range(MOST_AXES + 1)),)), f"factor 0 has {MOST_AXES + 1} variables, at most {MOST_AXES}"),
         (made(names=["a"]), "/names has 1 names for 2 variables"),
         (made(states=["a"] * 4), "/states has 4 names for 5 states"),
-        (replace(made(), observed=np.array([0])), "/observed and /observed_marginal are there both or not at all"),
+        (replace(made(), observed=np.array([0])), "/observed and /observed_marginal need each other, but one is missing"),
         (replace(made(), observed=np.array([0]), observed_marginal=np.ones(3) / 3), "/observed_marginal has 3 values"),
         (replace(made(), observed=np.array([0]), observed_marginal=np.array([0.5, 0.6])), "the marginal of x0 sums to 1.1, not to 1"),
         (replace(made(), observed=np.array([0]), observed_marginal=np.array([1.5, -0.5])), "the marginal of x0 has a value that is neg"),
@@ -148,7 +148,7 @@ def test_variables_that_evidence_holds_are_no_part_of_a_joint_table(monkeypatch)
     value = dict(zip((0, 2, 3, 4), x, strict=True))
     assert joint[x] == pytest.approx(sum(np.log(table[tuple(value.get(i, 0) for i in scope)]) for scope, table in given.factors()))
     monkeypatch.setattr(enumeration, "MOST_STATES", 15)
-    with pytest.raises(DataError, match=r"4 variables have 2\^4\.0 states together, enumerate handles 2\^26"):
+    with pytest.raises(DataError, match=r"4 variables have 2\^4\.0 states together, but enumerate handles at most 2\^26"):
         enumeration.log_joint(given)
 
 

@@ -183,25 +183,25 @@ LAUGHS = (
         ("xmlbif", '<!DOCTYPE BIF SYSTEM "http://x/y.dtd"><BIF>&x;</BIF>', "line 1: refers to an XML entity that the file does not have"),
         ("xmlbif", "<BIF>\n<NETWORK></BIF>", "line 2: is not well-formed XML: mismatched tag"),
         ("xmlbif", "<BIF>" + "<x>" * 100, "line 1: has more than 64 elements inside one another, or too many of them"),
-        ("xmlbif", "<BIF></BIF>", "is no XMLBIF: its root is <bif>"),
+        ("xmlbif", "<BIF></BIF>", "is not XMLBIF: its root is <bif>"),
         ("xmlbif", "<BIF><NETWORK/></BIF>", "declares no variable"),
         ("xmlbif", AGRUM_XML.replace('TYPE="nature"><NAME>b', 'TYPE="utility"><NAME>b'),
-         "variable b is a utility node, and herd reads chance nodes alone"),
+         "variable b is a utility node, but herd reads only chance nodes"),
         ("xmlbif", AGRUM_XML.replace(".2 .3 .5", ".2 .3 x"), "the table of b has 'x', which is not a number"),
         ("xmlbif", AGRUM_XML.replace(".2 .3 .5", ".2 .8"), "the table of b has 2 values, expected 3"),
         ("xmlbif", AGRUM_XML.replace(".2 .3 .5", ".2 .3 .1"), "a row of b sums to 0.6, not to 1"),
         ("xmlbif", AGRUM_XML.replace("<DEFINITION><FOR>b</FOR><TABLE>.2 .3 .5</TABLE></DEFINITION>", ""), "variable b has no table"),
         ("xmlbif", AGRUM_XML.replace("<FOR>a</FOR>", "<FOR>a</FOR><GIVEN>c</GIVEN>").replace("0.3 <!-- a comment --> 0.7", ".3 .7 .3 .7"),
-         "the parents go round in a circle: a ← c ← a"),
+         "the parents form a cycle: a ← c ← a"),
         ("net", AGRUM_NET.replace("discrete node b", "utility b"), "line 10: a utility node, and herd reads discrete chance nodes alone"),
         ("net", AGRUM_NET.replace("data = (.2 .3 .5)", "model_data = (Normal (0, 1))"),
          "line 19: the table of b is given by the expression ( Normal ( 0 , 1 ) ), which herd does not read"),
         ("net", AGRUM_NET[:-30], "ends at line 19 where '(' is expected"),
         ("xdsl", AGRUM_XDSL.replace("cpt", "decision"),
-         "node b is of the type decision, and herd reads cpt, deterministic and noisymax alone"),
-        ("xdsl", "<smile/>", "is no network of GeNIe: its root is <smile>, not <smile> with <nodes>"),
+         "node b is of the type decision, but herd reads only cpt, deterministic and noisymax"),
+        ("xdsl", "<smile/>", "is not a network of GeNIe: its root is <smile>, not <smile> with <nodes>"),
         ("dsl", AGRUM_DSL.replace("CPT", "EQUATION"),
-         "node b is of the type EQUATION, and herd reads cpt, deterministic and noisymax alone"),
+         "node b is of the type EQUATION, but herd reads only cpt, deterministic and noisymax"),
         ("bif", UPPER_BIF.replace("TABLE .2 .3 .5 ;", ""), "line 6: the table of b is empty"),
     ],
 )  # fmt: skip
@@ -226,7 +226,7 @@ def test_rows_of_nan_are_refused_as_that_or_made_uniform():
     read = formats.read_network(NAN_BIF, "bif", missing_rows="uniform", notes=notes)
     assert notes == ["2 rows of NaN in 1 table replaced by uniform distributions"]
     assert tables(read)["a", "b", "c"][..., 0].tolist() == [[0.1, 0.5, 0.3], [0.4, 0.5, 0.6]]
-    with pytest.raises(DataError, match="the table of c has NaN beside numbers in one row"):
+    with pytest.raises(DataError, match="the table of c has NaN and numbers in the same row"):
         formats.read_network(NAN_BIF.replace("NaN NaN", "NaN .5"), "bif", missing_rows="uniform")
     with pytest.raises(DataError, match="the table of a has NaN in its only row"):
         formats.read_network(UPPER_BIF.replace("TABLE .3 .7", "TABLE NaN NaN"), "bif")

@@ -63,7 +63,7 @@ def test_frontiers_over_any_states_zeros_and_evidence():
 
 
 def test_networks_that_are_no_lattice_are_refused():
-    with pytest.raises(BadUsage, match="--algorithm frontier needs a network made as a grid"):
+    with pytest.raises(BadUsage, match="--algorithm frontier needs a network that was made as a grid"):
         infer(random_networks.generate("tree"), "frontier")
     diagonal = network.build_network([2] * 4, [((0, 3), np.ones((2, 2)))], shape=np.array([2, 2]))
     with pytest.raises(BadUsage, match="needs factors of neighbours on the grid alone, factor 0 is none"):
@@ -122,7 +122,7 @@ def test_graphs_that_are_nearly_lattices_are_none():
         [2] * 8, [((i, j), np.ones((2, 2))) for i, j in [(0, 5), (5, 3), (3, 6), (6, 0), (1, 7), (7, 2), (2, 4)]]
     )
     for given in (ring, torus, wrapped, halves):
-        with pytest.raises(BadUsage, match="--algorithm frontier needs a network made as a grid"):
+        with pytest.raises(BadUsage, match="--algorithm frontier needs a network that was made as a grid"):
             infer(given, "frontier")
 
 

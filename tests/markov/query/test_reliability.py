@@ -114,7 +114,9 @@ def test_log_z_above_its_bound_and_warnings_of_the_run_are_told():
     assert reliability.assess_answer(answer, "tap", known).warnings == ["outside its range"]
     answer = InferenceResult([np.array([0.5, 0.5])], [], {"log_z": 1.2})
     told = reliability.assess_answer(answer, "bp", known)
-    assert told.warnings == ["log Z 1.2 is above 1, which no log Z can be; --algorithm auto takes what several algorithms bear out"]
+    assert told.warnings == [
+        "log Z 1.2 is above 1, which no log Z can be; --algorithm auto takes the answer on which several algorithms agree"
+    ]
     assert told.attributes()["estimated_error"] is None
     assert reliability.assess_answer(answer, "tree-reweighted", known).warnings == []
     assert not reliability.exceeds_bound(math.nan, 1.0)
@@ -125,7 +127,9 @@ def test_what_short_chains_explain_by_chance_is_no_error():
     near, far = (reliability.assess_answer(InferenceResult([np.array([p, 1 - p])], []), "bp", known) for p in (0.5, 0.2))
     assert near.marginal_error == pytest.approx(0.01)
     assert far.marginal_error == pytest.approx(0.31)
-    assert far.warnings == ["a marginal is off by about 0.31 (by short chains); --algorithm auto takes what several algorithms bear out"]
+    assert far.warnings == [
+        "a marginal is off by about 0.31 (by short chains); --algorithm auto takes the answer on which several algorithms agree"
+    ]
 
 
 def test_networks_without_any_possible_state_are_refused():
@@ -189,8 +193,8 @@ def test_chains_that_disagree_bear_nothing_out():
     assert (known.marginals, known.rhat is not None and known.rhat > 2) == (None, True)
     answer = run_algorithm(algorithms.make_method(given, InferenceSettings(algorithm="ups")))
     (warning,) = reliability.assess_answer(answer, "ups", known).warnings
-    assert warning.startswith("nothing bears these marginals out: short chains disagree with each other (R̂ ")
-    assert warning.endswith("; --algorithm junction-tree is affordable and exact")
+    assert warning.startswith("these marginals are not confirmed: short chains disagree with each other (R̂ ")
+    assert warning.endswith("; use --algorithm junction-tree, which is affordable and exact")
     assert reliability.assess_answer(answer, "ups", known, chosen=True).warnings == []
     assert reliability.assess_answer(answer, "tempered-gibbs", known).warnings == []
 

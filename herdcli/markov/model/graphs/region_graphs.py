@@ -163,7 +163,7 @@ def intersection_closure(network: Network, scopes: Iterable[Scope], most: int | 
         fresh = made - every
         every |= fresh
         if most is not None and len(every) > most:
-            raise DataError(f"the regions have more than {most} intersections", hint="fewer or smaller regions: --regions cliques:3")
+            raise DataError(f"the regions have more than {most} intersections", hint="use fewer or smaller regions: --regions cliques:3")
     inner = sorted(every - set(outer), key=lambda scope: (-len(scope), scope))
     number = {scope: k for k, scope in enumerate(outer)}
     count: dict[Scope, int] = dict.fromkeys(outer, 1)

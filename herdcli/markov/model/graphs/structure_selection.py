@@ -103,7 +103,7 @@ def structure_pairs(
             raise BadUsage("--structure grid needs rows that are pictures (image_shape)", hint="--edges FILE names the pairs")
         return [(int(i), int(j)) for i, j in grid_edges(int(shape[0]), int(shape[1]))]
     if information is None:
-        raise BadUsage(f"--structure {kind} needs rows, --moments has none")
+        raise BadUsage(f"--structure {kind} needs rows, but --moments has none")
     tree = chow_liu(information)
     return tree if kind == "chow-liu" else add_near_pairs(nodes, tree, probability, reach, seed)
 

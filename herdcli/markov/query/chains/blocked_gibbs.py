@@ -161,7 +161,7 @@ def initial_states(
         try:
             found = run_algorithm(MaxProduct(small, settings, LOOK)).states
         except NegativeResult as error:
-            raise NegativeResult("gibbs found no state with a probability to begin at", hint="--algorithm ups") from error
+            raise NegativeResult("gibbs found no initial state with a probability above 0", hint="--algorithm ups") from error
         x[...] = np.array([found[i] for i in range(small.count)])[:, None]
         return x, True
     good = np.flatnonzero(~bad)

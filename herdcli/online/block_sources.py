@@ -16,13 +16,13 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import LARGEST, Array
 
 NOTHING_HELD = HoldoutRule()
-AFRESH = "give the text it began with, or start afresh without --resume"
+AFRESH = "give the text that the run began with, or start again without --resume"
 
 
 def require_same_input(before: bytes, now: bytes, where: str) -> None:
     """Raise DataError if a resumed run has read something else than the run it goes on from; an older checkpoint has no proof."""
     if before and before != now:
-        raise DataError("is not the text that the checkpoint's run has read", where=where, hint=AFRESH)
+        raise DataError("differs from the text that the run of the checkpoint has read", where=where, hint=AFRESH)
 
 
 class MemorySource:
@@ -123,7 +123,7 @@ class TextSource:
             self._next, self._batches = 0, self._read()
         while self._next < step:
             if self._read_next() is None:
-                raise DataError("ends before the place where the checkpoint's run was", where=self.reader.where, hint=AFRESH)
+                raise DataError("ends before the position that the run of the checkpoint had reached", where=self.reader.where, hint=AFRESH)
         require_same_input(proof, self._proof, self.reader.where)
         return self._read_next()
 

@@ -12,7 +12,7 @@ from herdcli.schema import LARGEST, Array
 PAIRS = ((-1.0, 1.0), (0.0, 1.0), (1.0, 2.0))
 MOST = 1000  # classes without --max-classes
 MANY, LEAST_ROWS = 20, 10  # classes that numbers may well be; rows of each, on average, where there are more
-PAIR_HINT = "two-class labels are -1/+1, 0/1 or 1/2; others are declared with --classes"
+PAIR_HINT = "use -1/+1, 0/1 or 1/2 for two classes, or declare other labels with --classes"
 
 
 def format_label(label: float) -> str:
@@ -32,11 +32,11 @@ def check_classes(labels: Sequence[float], where: str, most: int) -> None:
     """Raise DataError unless different numbers can be the numbers of classes: whole, and no more than `most`."""
     fraction = next((label for label in labels if label != int(label)), None)
     if fraction is not None:
-        hint = "--task regression learns numbers; classes are whole numbers or names, and --classes A,B,… declares others"
+        hint = "use whole numbers or names as classes, or declare them: --classes A,B,…; to learn numbers: --task regression"
         raise DataError(f"label {format_label(fraction)} is not a class", where=where, hint=hint)
     if len(labels) > most:
         hint = "--task regression learns numbers; --max-classes N allows more classes"
-        raise DataError(f"{len(labels)} different labels are more classes than the {most} allowed", where=where, hint=hint)
+        raise DataError(f"{len(labels)} different labels exceed the {most} allowed", where=where, hint=hint)
 
 
 def look_like_quantities(labels: Sequence[int], rows: int) -> bool:

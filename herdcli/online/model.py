@@ -333,7 +333,7 @@ class Classifier(Classifier2):
         if len(self.classes) < 2:
             raise DataError(f"has {len(self.classes)} classes; a classifier needs two or more")
         if len(set(self.classes)) < len(self.classes):
-            raise DataError("has two classes of one name")
+            raise DataError("has two classes with the same name")
         require_settings(self.settings)
         if self.machines:
             _require_machines(self)
@@ -344,17 +344,17 @@ class Classifier(Classifier2):
         if self.documents is not None:
             self.documents.validate()
             if self.features != 1 << self.documents.bits:
-                raise DataError(f"has {self.features} features, documents are hashed into 2^{self.documents.bits} columns")
+                raise DataError(f"has {self.features} features, but documents are hashed into 2^{self.documents.bits} columns")
         if self.holdout is not None:
             _require_holdout(self.holdout, self.count, len(self.classes))
         if self.baselines is not None:
             self.baselines.require_shape(len(self.classes), self.features)
         if self.link not in LINKS:
-            raise DataError(f"the link of its confidence is '{self.link}', expected {', '.join(LINKS)}")
+            raise DataError(f"the link that turns scores into probabilities is '{self.link}', expected {', '.join(LINKS)}")
         if self.link == "softmax" and self.count == 1:
-            raise DataError("the link of its confidence is 'softmax', which two classes have not")
+            raise DataError("the link that turns scores into probabilities is 'softmax', but two classes need 'logistic'")
         if not 0 < self.scale < np.inf:
-            raise DataError(f"the scale of its confidence is {self.scale}")
+            raise DataError(f"the scale of its probabilities is {self.scale}")
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
         if not all(0 <= number < np.inf for number in counts):
             raise DataError("its running figures are not all finite and 0 or more")
@@ -386,13 +386,13 @@ def require_settings(settings: Settings) -> None:
         if getattr(settings, name) not in values:
             raise DataError(f"settings/{name} is '{getattr(settings, name)}', expected {', '.join(values)}")
     if not 0 <= settings.C < np.inf or not 0.5 < settings.confidence < 1 or not 1.0 / LARGEST < settings.width < LARGEST:
-        raise DataError("settings: C, confidence or width is out of its range")
+        raise DataError("settings: C, confidence or width is outside its range")
     if settings.holdout < 0 or settings.holdout == 1 or settings.early_stop < 0:
-        raise DataError("settings: holdout or early_stop is out of its range")
+        raise DataError("settings: holdout or early_stop is outside its range")
     if not 0 <= settings.half_life < np.inf:
-        raise DataError("settings: half_life is out of its range")
+        raise DataError("settings: half_life is outside its range")
     if settings.passes < 1 or settings.degree < 1 or settings.budget < 0 or not 0 <= settings.label_noise <= 1:
-        raise DataError("settings: passes, degree, budget or label_noise is out of its range")
+        raise DataError("settings: passes, degree, budget or label_noise is outside its range")
 
 
 def require_weights(model: Classifier) -> None:
@@ -420,7 +420,7 @@ def require_weights(model: Classifier) -> None:
 
 def _require_machines(model: Classifier) -> None:
     if model.settings.kernel == "none" or model.mean is not None:
-        raise DataError("has support vectors beside weights of features")
+        raise DataError("has both support vectors and weights of features")
     if len(model.machines) != model.count:
         raise DataError(f"has {len(model.machines)} machines, its {len(model.classes)} classes have {model.count}")
     machine: Machine
@@ -443,9 +443,9 @@ def require_features(model: Classifier) -> None:
     if (model.hash_index is None) != (model.hash_names is None) or len(model.hash_names or ()) != (
         0 if model.hash_index is None else len(model.hash_index)
     ):
-        raise DataError("has another number of hashed columns than of their names")
+        raise DataError("has different numbers of hashed columns and of their names")
     if model.hash_index is not None and model.hash_index.size and not 0 <= model.hash_index.min() <= model.hash_index.max() < model.columns:
-        raise DataError("dataset 'hash_index' names columns that there are not")
+        raise DataError("dataset 'hash_index' names columns that do not exist")
     scaled, centred = model.settings.scaling != "none", model.settings.scaling == "standard"
     if (model.seen is None) == scaled or (model.size is None) == scaled:
         raise DataError("needs 'seen' and 'size' with settings/scaling 'online' or 'standard', and neither without")
@@ -461,9 +461,9 @@ def require_features(model: Classifier) -> None:
 
 def _require_columns(model: Classifier, column: Array) -> None:
     if not model.bits or model.machines or model.variance is None:
-        raise DataError("has the dataset 'column', which only weights of hashed features with variances have")
+        raise DataError("has the dataset 'column', but only hashed features with variances need it")
     if len(column) and not (column[0] >= 0 and column[-1] < model.columns and (np.diff(column) > 0).all()):
-        raise DataError(f"dataset 'column' is not rising within the {model.columns} columns that there are")
+        raise DataError(f"dataset 'column' is not rising within the {model.columns} columns")
 
 
 def _require_holdout(held: Holdout, count: int, classes: int) -> None:

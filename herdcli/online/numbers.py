@@ -47,13 +47,13 @@ class Predictor(Classifier):
     def validate(self) -> None:
         """Raise DataError unless the arrays fit each other, and all numbers are possible."""
         if self.classes or self.machines:
-            raise DataError("has classes or support vectors, which no predictor of numbers has")
+            raise DataError("has classes or support vectors, but a regression model has none")
         require_settings(self.settings)
         require_weights(self)
         require_features(self)
         require_pairs(self.interactions, self.text == "vw", self.bits)
         if not 0 < self.scale < np.inf or not 0 <= self.absolute < np.inf:
-            raise DataError("the scale of its errors, or their sum, is out of its range")
+            raise DataError("the scale or the sum of its errors is outside its range")
         if self.holdout is not None:
             for name in ("score", "variance", "y"):
                 require_finite(getattr(self.holdout, name), f"holdout/{name}")

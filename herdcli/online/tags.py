@@ -61,7 +61,7 @@ class Tagger(Classifier):
     def validate(self) -> None:
         """Raise DataError unless the arrays fit the labels and each other, and all numbers are possible."""
         if not self.classes or len(set(self.classes)) < len(self.classes) or self.machines:
-            raise DataError("has no labels, two of one name, or support vectors, which no tagger has")
+            raise DataError("has no labels, two labels with the same name, or support vectors")
         require_settings(self.settings)
         require_weights_of(self)
         require_features(self)
@@ -69,9 +69,9 @@ class Tagger(Classifier):
         if self.threshold is None or len(self.threshold) != self.count:
             raise DataError("needs 'threshold' with a number for each label")
         if np.isnan(self.threshold).any():
-            raise DataError("dataset 'threshold' has values that are no numbers")
+            raise DataError("dataset 'threshold' has values that are not numbers")
         if self.link not in LINKS[:2] or not 0 < self.scale < np.inf or not 0 <= self.missed < np.inf:
-            raise DataError("the link or scale of its confidence, or its figures, are out of their range")
+            raise DataError("the link or scale of its probabilities, or one of its figures, is outside its range")
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
         if not all(0 <= number < np.inf for number in counts):
             raise DataError("its running figures are not all finite and 0 or more")

@@ -382,7 +382,10 @@ def _with_supplied_heldout(model: RBM, known: Elsewhere, X: Any, split: Array, y
     """The model with the rows that were held out of it, of which it knows the digest."""
     if heldout_rows.heldout_counts(split) != (known.valid, known.test) or heldout_rows.heldout_digest(X, split, y) != known.sha256:
         rows = f"{known.valid} validation and {known.test} test rows"
-        raise DataError(f"its held-out rows are not the {rows} that the model knows the digest of", hint="give the data set of its fit-rbm")
+        raise DataError(
+            f"its held-out rows differ from the {rows} with which the model was fitted",
+            hint="give the data set from which fit-rbm learned the model",
+        )
     held = np.isin(split, heldout_rows.PARTS)
     chosen = X[held] if is_sparse(X) or isinstance(X, np.ndarray) else StreamedRows(X, held, 1)
     return replace(model, holdout=Rows(chosen, split[held], None if y is None else y[held]))

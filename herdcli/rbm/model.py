@@ -111,7 +111,7 @@ class Sizes:
         """Raise DataError unless there is a figure of every number."""
         lengths = {len(part) for part in vars(self).values()}
         if len(lengths) > 1 or not self.hidden:
-            raise DataError("/sizes are not of one length")
+            raise DataError("/sizes has entries of different lengths")
 
     @property
     def best(self) -> int:
@@ -235,10 +235,10 @@ class RBM(RBM1):
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
             columns = self.W.shape[1 if name == "visible_units" else 2]
             if columns % units.group:
-                raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
+                raise DataError(f"{name} are {units.name}, but {columns} columns are not a multiple of the columns of one unit")
         require_image_shape(self.image_shape, self.columns)
         if self.gaussian is not None and self.gaussian.mean.shape[1] != self.columns:
-            raise DataError(f"/gaussian/mean has {self.gaussian.mean.shape[1]} columns, the model {self.columns}")
+            raise DataError(f"/gaussian/mean has {self.gaussian.mean.shape[1]} columns, but the model has {self.columns}")
         if self.column_scale is not None and not (self.column_scale > 0).all():
             raise DataError("/column_scale must be above 0")
         known = self.W.shape[1] - self.columns

@@ -99,7 +99,7 @@ def ordered_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
         own = rows[persons[rows] == person]
         if len(own) == 1:
             hint = "leave out who has one image, or give the training part more: --split"
-            raise DataError(f"person '{names[person]}' has one image to train on, pairs need two", hint=hint)
+            raise DataError(f"person '{names[person]}' has one training image, but pairs need two", hint=hint)
         first, second = np.nonzero(~np.eye(len(own), dtype=bool))
         pairs.append(np.stack([own[first], own[second]], axis=1))
     return np.concatenate(pairs)
@@ -116,12 +116,12 @@ def pair_problem(X: Array, pairs: Array, settings: Settings) -> tuple[LearningPr
     Raises DataError if no pixel varies among the images of the pairs, and BadUsage where several columns are one unit.
     """
     if unit_family(settings.visible_units).group > 1:
-        raise BadUsage(f"pixels of pairs are units of one column, {settings.visible_units} units have more")
+        raise BadUsage(f"--pairs needs units of one column for each pixel, but {settings.visible_units} units have more")
     used = np.unique(pairs)
     seen = X[used]
     varies = np.asarray((seen != seen[0]).any(axis=0)) if len(seen) else np.zeros(X.shape[1], dtype=bool)
     if not varies.any():
-        raise DataError("no pixel varies among the images to train on")
+        raise DataError("no pixel varies among the training images")
     base = X if varies.all() and len(used) == len(X) else np.ascontiguousarray(seen[:, varies])
     index = pairs if base is X else np.searchsorted(used, pairs)
     return LearningProblem([PairRows(base, index)], settings), varies

@@ -91,20 +91,20 @@ class Settings:
             if not 0 <= getattr(self, name) < float("inf"):
                 raise BadUsage(f"{name} must be at least 0, not {getattr(self, name):g}")
         if self.patience and self.average:
-            raise BadUsage("patience and average exclude each other", hint="the best model is kept, or the mean of the last ones")
+            raise BadUsage("patience and average exclude each other", hint="choose one: the best model, or the mean of the last ones")
         if not 0 <= self.fast_decay < 1:
             raise BadUsage(f"fast_decay must be from 0 to below 1, not {self.fast_decay:g}")
         visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
         require_pair(visible, hidden)
         if self.sparsity_target and hidden.range is None:
-            raise BadUsage(f"a sparsity target needs hidden units with a range, these are {hidden.name}")
+            raise BadUsage(f"a sparsity target needs hidden units with a bounded range, but these are {hidden.name}")
         if self.sparsity_target >= 1:
             raise BadUsage(f"sparsity_target must be below 1, not {self.sparsity_target:g}")
         self._require_algorithm()
         if self.track_likelihood:
             self._require_tracked()
         if self.algorithm == "pseudo-likelihood" and visible.support is None:
-            raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {visible.name}")
+            raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {visible.name}")
 
     def data_dependent(self) -> dict[str, Any]:
         """What `fill_defaults` chooses."""
@@ -114,20 +114,20 @@ class Settings:
         """Raise BadUsage for what the algorithm does not go with."""
         visible = unit_family(self.visible_units)
         if (self.joint != "none") != (visible.labels is not None):
-            raise BadUsage("a joint model has visible units and a label", hint="--labels learns one")
+            raise BadUsage("a joint model needs visible units and a label", hint="use --labels to learn one")
         if self.joint != "none" and self.algorithm in ("tap", "pseudo-likelihood"):
             raise BadUsage(f"--labels and --algorithm {self.algorithm} exclude each other", hint="--algorithm cd")
         if self.joint in ("discriminative", "hybrid") and self.optimizer == "natural":
-            raise BadUsage(f"natural updates need sampled states, which {self.joint} learning has none of", hint="--optimizer adam")
+            raise BadUsage(f"natural updates need sampled states, but {self.joint} learning samples none", hint="--optimizer adam")
         if unit_family(self.hidden_units).multinomial:
             raise BadUsage("words are visible units", hint="--hidden-units binary")
         if visible.multinomial and unit_family(self.hidden_units).range is None:
-            raise BadUsage(f"words need hidden units with a range, these are {self.hidden_units}", hint="--hidden-units binary")
+            raise BadUsage(f"words need hidden units with a bounded range, but these are {self.hidden_units}", hint="--hidden-units binary")
         if visible.multinomial and (self.algorithm not in ("cd", "pt") or self.centering or self.every):
-            raise BadUsage("words are learned by cd or pt, neither centred nor validated while they are", hint="--algorithm pt")
+            raise BadUsage("words are learned by cd or pt, without centring and without validation during learning", hint="--algorithm pt")
         columns = visible.columns
         if self.learn_variances and not columns.standard_normal:
-            raise BadUsage(f"variances are learned of gaussian visible units, these are {columns.name}", hint="--visible-units gaussian")
+            raise BadUsage(f"--learn-variances needs gaussian visible units, but these are {columns.name}", hint="--visible-units gaussian")
         if self.learn_variances and self.joint in ("discriminative", "hybrid"):
             raise BadUsage(
                 f"--learn-variances and --labels {self.joint} exclude each other: deviations are learned by the likelihood of rows",
@@ -141,23 +141,23 @@ class Settings:
         if self.replicas == 1:
             raise BadUsage("replicas must be at least 2, not 1", hint="--algorithm pcd has one temperature")
         if self.optimizer == "natural" and self.tempers_lengths:
-            raise BadUsage("natural updates know no chains of several lengths", hint="--optimizer adam")
+            raise BadUsage("natural updates do not work with chains of several lengths", hint="--optimizer adam")
         if self.optimizer == "natural" and self.algorithm not in SAMPLED:
-            raise BadUsage(f"natural updates need sampled states, which {self.algorithm} has none of", hint="--algorithm pcd")
+            raise BadUsage(f"natural updates need sampled states, but --algorithm {self.algorithm} samples none", hint="--algorithm pcd")
         if self.optimizer != "momentum" and (self.non_negative or self.l1_decay):
-            raise BadUsage(f"{self.optimizer} updates know no l1_decay and no non_negative weights", hint="leave out --optimizer")
+            raise BadUsage(f"{self.optimizer} updates do not work with l1_decay or non_negative weights", hint="leave out --optimizer")
         if self.algorithm == "tap" and any(unit_family(name).group > 1 for name in (self.visible_units, self.hidden_units)):
-            raise BadUsage("tap needs units of one column, softmax units have several", hint="--algorithm pcd")
+            raise BadUsage("tap needs units of one column, but softmax units have several", hint="--algorithm pcd")
 
     def require_torn(self) -> None:
         """Raise BadUsage for what rows with missing entries do not go with."""
         visible = unit_family(self.visible_units)
         units = visible.columns
         if units.group > 1 or units.multinomial:
-            raise BadUsage(f"missing entries are drawn of units of one column, not of {units.name}", hint="--missing drop or mean")
+            raise BadUsage(f"missing entries can be drawn for units of one column, not for {units.name}", hint="--missing drop or mean")
         if self.algorithm == "pseudo-likelihood" or self.learn_variances or self.average_scores:
             raise BadUsage(
-                "missing entries are not drawn for --algorithm pseudo-likelihood, --learn-variances and --average-scores",
+                "missing entries cannot be drawn with --algorithm pseudo-likelihood, --learn-variances or --average-scores",
                 hint="--missing drop or mean",
             )
 
@@ -169,13 +169,16 @@ class Settings:
         """Raise BadUsage for models that have no one log Z to keep, or none that rows can be carried to."""
         visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
         if visible.multinomial:
-            raise BadUsage("--track-likelihood knows no words: each length of a row has a log Z of its own", hint="herd eval has them all")
+            raise BadUsage(
+                "--track-likelihood does not work with words, because each length of a row has its own log Z",
+                hint="herd eval computes all of them",
+            )
         columns = visible.columns
         if columns.range is None and hidden.range is None:
             raise BadUsage(
-                f"--track-likelihood needs a layer of bounded units: log Z of {columns.name} and {hidden.name} units has no bound while "
+                f"--track-likelihood needs a layer of bounded units: log Z of {columns.name} and {hidden.name} units can diverge while "
                 "they are learned",
-                hint="herd eval has the log Z of what was learned",
+                hint="herd eval computes log Z of the finished model",
             )
         if self.joint == "discriminative":
             raise BadUsage(

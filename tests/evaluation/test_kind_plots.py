@@ -82,7 +82,7 @@ def test_weights_are_named_and_the_strongest_come_first():
     )
     (axes,) = classifier_plots.weights(value, None).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["b", "a", "c"]  # from the most negative upwards; the bias is none
-    with pytest.raises(DataError, match="classifier of a kernel"):
+    with pytest.raises(DataError, match="kernel classifier"):
         classifier_plots.weights(SimpleNamespace(mean=None), None)
 
 

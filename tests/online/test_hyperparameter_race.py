@@ -120,7 +120,7 @@ def test_batches_that_were_raced_on_are_learned_without_being_read_again():
     assert replay.steps == 10
     assert [replay.block(step, b"p" if step else b"").number for step in range(5)] == [0, 1, 2, 3, 4]
     assert source.asked == (0, 1, 2, 3, 4, 5)
-    with pytest.raises(DataError, match="is not the text that the checkpoint's run has read"):
+    with pytest.raises(DataError, match="differs from the text that the run of the checkpoint has read"):
         replay.block(2, b"other")
     assert (replay.block(5, b"p").number, source.asked[-1]) == (0, 5)
 
@@ -272,9 +272,9 @@ def test_a_resumed_stream_must_be_the_text_that_it_was():
     batches = [source.block(step) for step in range(4)]
     assert [batch.proof for batch in batches] == [b"1", b"1", b"2", b"2"]
     assert stream(lines, rows=1).block(2, b"1").block.index.tolist() == [3]
-    with pytest.raises(DataError, match="is not the text that the checkpoint's run has read"):
+    with pytest.raises(DataError, match="differs from the text that the run of the checkpoint has read"):
         stream(lines, rows=1).block(2, b"7")
-    with pytest.raises(DataError, match="ends before the place where the checkpoint's run was"):
+    with pytest.raises(DataError, match="ends before the position that the run of the checkpoint had reached"):
         stream(lines, rows=1).block(5)
     assert stream(lines, rows=1).block(4) is None
     again = stream(lines, rows=1, passes=2)

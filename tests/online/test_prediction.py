@@ -208,7 +208,7 @@ def test_models_that_do_not_match_are_refused(change, message):
 
 def test_models_of_other_columns_are_refused_where_both_have_names():
     parts = [replace(part, feature_names=names) for part, names in zip(shards(False), (list("abcd"), list("abdx"), None), strict=True)]
-    with pytest.raises(DataError, match="model 2 has columns of other names than model 1"):
+    with pytest.raises(DataError, match="model 2 has other names of columns than model 1"):
         merge_models(parts[:2], "mean")
     assert merge_models([parts[0], parts[2]], "mean").columns == 4
 

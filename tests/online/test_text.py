@@ -73,7 +73,9 @@ def test_wrong_lines_are_passed_over_up_to_a_number():
     assert [block.rows for block in blocks] == [3]
     assert blocks[0].index.tolist() == [1, 2, 3]
     assert reader.skipped == 2
-    with pytest.raises(DataError, match="line 4, column 1: 'worse' where a label was expected; it is wrong line 2, --skip-bad allows 1"):
+    with pytest.raises(
+        DataError, match="line 4, column 1: 'worse' where a label was expected; this is bad line number 2, but --skip-bad allows only 1"
+    ):
         read(text, skip_bad=1)
 
 
@@ -109,7 +111,7 @@ def test_labels_that_were_not_declared_are_refused():
 
 def test_classes_are_limited_and_listed():
     check_classes([1.0, 2.0, 3.0], "x", 3)
-    with pytest.raises(DataError, match="4 different labels are more classes than the 3 allowed"):
+    with pytest.raises(DataError, match="4 different labels exceed the 3 allowed"):
         check_classes([1.0, 2.0, 3.0, 4.0], "x", 3)
     with pytest.raises(DataError, match=r"label 2\.5 is not a class"):
         check_classes([1.0, 2.5, 3.5], "x", 9)

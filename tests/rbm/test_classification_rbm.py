@@ -124,18 +124,18 @@ def test_labels_are_learned(joint):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"joint": "hybrid"}, "a joint model has visible units and a label"),
-        ({"visible_units": "binary+softmax:3"}, "a joint model has visible units and a label"),
+        ({"joint": "hybrid"}, "a joint model needs visible units and a label"),
+        ({"visible_units": "binary+softmax:3"}, "a joint model needs visible units and a label"),
         (
             {"visible_units": "binary+softmax:3", "joint": "generative", "algorithm": "tap"},
             "--labels and --algorithm tap exclude each other",
         ),
         (
             {"visible_units": "binary+softmax:3", "joint": "hybrid", "optimizer": "natural"},
-            "natural updates need sampled states, which hybrid learning has none of",
+            "natural updates need sampled states, but hybrid learning samples none",
         ),
         ({"visible_units": "rate:3+softmax:3", "joint": "hybrid"}, "unknown units 'rate:3+softmax:3'"),
-        ({"learn_variances": True}, "variances are learned of gaussian visible units, these are binary"),
+        ({"learn_variances": True}, "--learn-variances needs gaussian visible units, but these are binary"),
     ],
 )
 def test_what_does_not_go_together_is_refused(options, message):

@@ -295,8 +295,8 @@ def test_names_of_no_family_are_refused(name: str, says: str) -> None:
         ("rate:4", [[0, 4.5]], "counts from 0 to 4.5, rate:4 units hold 0 to 4"),
         ("rate:4", [[-1, 2]], "counts from -1 to 2, rate:4 units hold 0 to 4"),
         ("gaussian", [[0, np.inf]], "values that are not finite"),
-        ("poisson", [[0, 1], [2, 0.5]], "0.5 in row 1, column 1: poisson units hold whole numbers from 0 upwards"),
-        ("poisson", [[-3, 1]], "-3 in row 0, column 0: poisson units hold whole numbers from 0 upwards"),
+        ("poisson", [[0, 1], [2, 0.5]], "0.5 in row 1, column 1, but poisson units need whole numbers from 0 upwards"),
+        ("poisson", [[-3, 1]], "-3 in row 0, column 0, but poisson units need whole numbers from 0 upwards"),
         ("softmax:2", [[0, 1, 1]], "3 columns, softmax:2 units have 2 each"),
         (
             "softmax:2",
@@ -350,7 +350,7 @@ def test_projection_moves_weights_to_the_nearest_proper_ones() -> None:
 
 def test_pseudo_likelihood_of_infinitely_many_values_is_refused() -> None:
     h = model("gaussian", "binary")
-    with pytest.raises(BadUsage, match="pseudo-likelihood needs visible units with finitely many values, these are gaussian"):
+    with pytest.raises(BadUsage, match="pseudo-likelihood needs visible units with finitely many values, but these are gaussian"):
         row_likelihood.pseudo_likelihood(h, np.zeros((1, 3)))
 
 

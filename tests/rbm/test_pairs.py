@@ -40,7 +40,7 @@ def test_every_two_images_of_a_person_are_a_pair_in_both_orders(faces):
 
 
 def test_a_person_with_one_image_is_refused(faces):
-    with pytest.raises(DataError, match=r"^person 'bob' has one image to train on, pairs need two$"):
+    with pytest.raises(DataError, match=r"^person 'bob' has one training image, but pairs need two$"):
         pairs.ordered_pairs(faces[1], np.array([0, 1, 3]), NAMES)
 
 
@@ -125,9 +125,9 @@ def test_epochs_are_as_many_as_have_two_thousand_batches():
 def test_what_pairs_cannot_be_made_of_is_refused(faces):
     images, persons = faces
     index = pairs.ordered_pairs(persons, np.arange(9), NAMES)
-    with pytest.raises(DataError, match=r"^no pixel varies among the images to train on$"):
+    with pytest.raises(DataError, match=r"^no pixel varies among the training images$"):
         pairs.pair_problem(np.ones_like(images), index, QUICK)
-    with pytest.raises(BadUsage, match=r"^pixels of pairs are units of one column, softmax:3 units have more$"):
+    with pytest.raises(BadUsage, match=r"^--pairs needs units of one column for each pixel, but softmax:3 units have more$"):
         pairs.pair_problem(images, index, replace(QUICK, visible_units="softmax:3"))
 
 

@@ -448,7 +448,7 @@ def test_a_rate_that_is_too_high_is_told():
     [
         ({"hidden_units": "gaussian"}, "recurrent hidden units need a bounded range, gaussian have none"),
         ({"hidden_units": "poisson"}, "need a bounded range"),
-        ({"hidden": 3, "hidden_units": "softmax:2"}, "do not make a whole number"),
+        ({"hidden": 3, "hidden_units": "softmax:2"}, "are not a multiple of the columns of one"),
         ({"window": 1}, "window must be at least 2"),
         ({"links": "all"}, "expected both, hidden or none"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),

@@ -144,7 +144,7 @@ def _read_header(member: Any, name: str, where: str) -> tuple[tuple[int, ...], b
     version = npy.read_magic(member)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise DataError(
-            f"array {name} is in version {'.'.join(map(str, version))} of NumPy's format, which herd does not read",
+            f"array {name} is in version {version} of NumPy's format, which herd does not read",
             where=where,
             hint="save it again with numpy.savez",
         )

@@ -328,7 +328,7 @@ class Request:
         metavar="N",
         group=LEARNING,
         record=where_given(),
-        only=Excludes("average", hint="the best model is kept, or the mean of the last ones"),
+        only=Excludes("average", hint="choose one: the best model, or the mean of the last ones"),
         help="Stop after N validations without improvement, and keep the best model.",
     )
     average: int | None = option(

@@ -74,7 +74,7 @@ def largest_positions(mean: Array, count: int) -> Array:
 def weight_moments(value: Classifier) -> tuple[Array, Array | None]:
     """Means (C, d) of the weights without the bias, and their standard deviations where they are known.  Raises DataError for kernels."""
     if value.mean is None:
-        raise DataError("has no weights of features: it is a classifier of a kernel", hint="nherd-train without --kernel has some")
+        raise DataError("has no weights for features because it is a kernel classifier", hint="train a model without --kernel")
     first = int(value.settings.bias)
     return value.mean[:, first:], None if value.variance is None else np.sqrt(value.variance[:, first:])
 

@@ -139,19 +139,20 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
     for number, other in enumerate(models[1:], start=2):
         if other.settings.task != first.settings.task:
             tasks = [model.settings.task for model in (other, first)]
-            raise DataError(f"model {number} was learned for {tasks[0]}, model 1 for {tasks[1]}", hint="merge models of one --task")
+            raise DataError(f"model {number} was learned for {tasks[0]}, model 1 for {tasks[1]}", hint="merge models with the same --task")
         if TABLE[other.settings.algorithm].second_order != TABLE[first.settings.algorithm].second_order:
             learned, other_learned = first.settings.algorithm, other.settings.algorithm
-            hint = "one of them has no variances to weigh it by: train all shards with one --algorithm"
+            hint = "train all shards with the same --algorithm, since weights are merged by their variances"
             raise DataError(f"model {number} was learned by {other_learned}, model 1 by {learned}", hint=hint)
         levels = [model.coverage.level if model.coverage else None for model in (other, first)]
         if levels[0] != levels[1]:
             own, others = ("without --coverage" if level is None else f"with --coverage {level:g}" for level in (levels[1], levels[0]))
-            raise DataError(f"model {number} was learned {others}, model 1 {own}", hint="train all shards with the same")
+            raise DataError(f"model {number} was learned {others}, model 1 {own}", hint="train all shards with the same option")
         if other.zero_based != first.zero_based:
             starts = [0 if model.zero_based else 1 for model in (other, first)]
             raise DataError(
-                f"model {number} counts features from {starts[0]}, model 1 from {starts[1]}", hint="--zero-based for all or none"
+                f"model {number} counts features from {starts[0]}, model 1 from {starts[1]}",
+                hint="train all of them with --zero-based, or none",
             )
         if other.classes != first.classes:
             raise DataError(f"model {number} has classes {', '.join(other.classes)}, model 1 has {', '.join(first.classes)}")
@@ -160,7 +161,7 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
         if other.interactions != first.interactions:
             own, others = (",".join(model.interactions or ["none"]) for model in (first, other))
             raise DataError(
-                f"model {number} differs from model 1 in --interactions: {others}, not {own}", hint="train all shards with the same"
+                f"model {number} differs from model 1 in --interactions: {others}, not {own}", hint="train all shards with the same option"
             )
         if other.settings.bias != first.settings.bias:
             raise DataError(f"model {number} differs from model 1 in --bias", hint="train all shards with the same options")
@@ -172,9 +173,9 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
             raise DataError(f"model {number} has {other.columns} features, model 1 has {first.columns}")
         if not first.bits and _have_different_names(first, other):
             hint = "train both on the same columns"
-            raise DataError(f"model {number} has columns of other names than model 1", hint=hint)
+            raise DataError(f"model {number} has other names of columns than model 1", hint=hint)
     if any(model.machines for model in models):
-        raise BadUsage("models of a kernel cannot be merged", hint="they have no common weights; train one on all data")
+        raise BadUsage("models of a kernel cannot be merged", hint="they share no weights: train one model on all data")
 
 
 def _have_different_names(first: Classifier, other: Classifier) -> bool:
@@ -221,7 +222,7 @@ def precision_matrix(covariance: Array) -> Array:
     try:
         found: Array = np.linalg.inv(covariance)
     except np.linalg.LinAlgError:
-        raise DataError("/covariance of a model has no inverse, so that it cannot be merged") from None
+        raise DataError("/covariance of a model has no inverse, so the model cannot be merged") from None
     return found
 
 

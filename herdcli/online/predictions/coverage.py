@@ -57,9 +57,9 @@ class Coverage:
         counts = (self.examples, self.covered, self.unbounded, self.calibrated)
         beyond = abs(self.alpha - 0.5) - 0.5  # at most γ, but for rounding
         if not 0 < self.level < 1 or not 0 < self.rate < 1 or not beyond <= self.rate + 1e-6 or not 0 <= self.size < inf:
-            raise DataError("coverage: level, rate, alpha or size is out of its range")
+            raise DataError("coverage: level, rate, alpha or size is outside its range")
         if min(counts) < 0 or max(self.covered, self.unbounded) > self.examples or np.isnan(self.threshold):
-            raise DataError("coverage: its counts do not fit each other, or its threshold is no number")
+            raise DataError("coverage: its counts contradict each other, or its threshold is not a number")
         if self.recent is not None and not np.isfinite(self.recent).all():
             raise DataError("dataset 'coverage/recent' has values that are not finite")
 

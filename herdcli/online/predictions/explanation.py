@@ -38,7 +38,7 @@ class ScoreTerms:
 def explain_score(model: Classifier, block: ExampleBlock) -> ScoreTerms:
     """The terms of the score of the one example of a block.  Raises DataError for kernels, which have no weights of features."""
     if model.mean is None:
-        raise DataError("has no weights of features: it is a classifier of a kernel", hint="nherd-train without --kernel has some")
+        raise DataError("has no weights for features because it is a kernel classifier", hint="train a model without --kernel")
     score, variance = make_scorer(model)(block)
     seen = transform_block(model, block)
     index, place = np.unique(seen.index, return_inverse=True)

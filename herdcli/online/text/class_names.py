@@ -68,7 +68,7 @@ class ClassNameEncoder:
     def _settle(self, where: str) -> None:
         self.names, self._settled = sorted(self._met), True
         if len(self.names) > self.most:
-            what = f"{len(self.names)} different labels are more classes than the {self.most} allowed"
+            what = f"{len(self.names)} different labels exceed the {self.most} allowed"
             raise DataError(what, where=where, hint="--max-classes N allows more")
         if len(self.names) < 2:
             what = f"the label of the first examples is {self.names[0]}" if self.names else "the first examples have no label"

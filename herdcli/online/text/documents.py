@@ -45,12 +45,12 @@ class Documents:
     def validate(self) -> None:
         """Raise DataError unless all of it is possible."""
         if not 1 <= self.bits <= 30 or self.ngrams < 1 or self.seen < 0 or self.weighting not in WEIGHTINGS:
-            raise DataError("documents: bits, ngrams, seen or weighting is out of its range")
+            raise DataError("documents: bits, ngrams, seen or weighting is outside its range")
         if self.frequency is not None:
             if len(self.frequency) != 1 << self.bits:
-                raise DataError(f"documents: frequency has {len(self.frequency)} columns, 2^{self.bits} are hashed into")
+                raise DataError(f"documents: frequency has {len(self.frequency)} columns, but documents are hashed into 2^{self.bits}")
             if not np.isfinite(self.frequency).all() or self.frequency.min() < 0 or self.frequency.max() > self.seen:
-                raise DataError("documents: frequency has values that no number of documents is")
+                raise DataError("documents: frequency has values that are not numbers of documents")
 
     def counted(self, X: Any) -> Documents:
         """With the documents of further rows of counts (n, d) CSR."""

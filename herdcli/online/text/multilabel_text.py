@@ -22,7 +22,7 @@ HEADS = {
     True: re.compile(rb"(?m)^[ \t]*([^\s'|][^\s|]*)?(?=[^|\n]*\|)"),
     False: re.compile(rb"(?m)^(?=[ \t]*[^\s#])[ \t]*([^\s:#]+(?=\s|\Z))?"),
 }
-HINT = "labels are separated by commas alone: 1,3,7"
+HINT = "separate labels with commas only: 1,3,7"
 
 
 class LabelSetEncoder:
@@ -50,7 +50,9 @@ class LabelSetEncoder:
 
     def _new(self, name: str, where: str) -> int:
         if self.fixed:
-            raise DataError(f"label {name} is not one of those declared", where=where, hint="--classes names all of them, or is left out")
+            raise DataError(
+                f"label {name} was not declared with --classes", where=where, hint="name all labels in --classes, or leave it out"
+            )
         if len(self.names) == self.most:
             raise DataError(f"more than {self.most} different labels", where=where, hint="--max-classes N allows more")
         self._place[name] = len(self.names)

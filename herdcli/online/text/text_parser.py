@@ -128,7 +128,9 @@ class BlockReader:
         text = words.format(token=repr(token[:40].decode("utf-8", "replace")))
         where = f"{self.where}: line {self.lines}, column {column}"
         if self.skip_bad:
-            raise DataError(f"{text}; it is wrong line {self.skipped}, --skip-bad allows {self.skip_bad}", where=where, hint=hint)
+            raise DataError(
+                f"{text}; this is bad line number {self.skipped}, but --skip-bad allows only {self.skip_bad}", where=where, hint=hint
+            )
         raise DataError(text, where=where, hint=hint)
 
 

@@ -66,7 +66,7 @@ class ClassGroups:
         for name, rows in zip(self.names, own, strict=True):
             if not len(rows):
                 owner = f"class '{name}'" if len(self.names) > 1 else "the split"
-                raise DataError(f"{owner} has no validation rows", hint="--split .6,.2,.2 holds some out")
+                raise DataError(f"{owner} has no validation rows", hint="hold some out: --split .6,.2,.2")
         return own * (self.folds + 1)
 
     def rows_for_errors(self, most: int) -> SelectedRows | None:

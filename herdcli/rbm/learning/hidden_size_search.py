@@ -117,7 +117,7 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
     def init(self) -> SizeSearchState:
         """The first size at its start.  Raises BadUsage without rows to judge by."""
         if self.problem.valid is None:
-            raise BadUsage("there are no rows to choose the number of hidden units by", hint="--split .6,.2,.2 holds some out")
+            raise BadUsage("there are no validation rows to choose the number of hidden units with", hint="hold some out: --split .6,.2,.2")
         return SizeSearchState(0, self._run(0).init())
 
     def done(self, state: SizeSearchState) -> bool:
@@ -173,7 +173,7 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
     def result(self, state: SizeSearchState) -> ChosenSize:
         """The best size."""
         if state.best is None:
-            raise Diverged("no number of hidden units gave a distribution", hint="lower the learning rate")
+            raise Diverged("the fit diverged for every number of hidden units", hint="lower the learning rate")
         columns = {name: [getattr(each, name) for each in state.tried] for name in vars(state.tried[0])}
         settings = replace(self.problem.settings, hidden=state.tried[_best_size(state.tried)].hidden)
         return ChosenSize(settings, state.best, Sizes(**columns))

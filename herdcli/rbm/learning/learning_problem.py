@@ -108,14 +108,14 @@ class LearningProblem:
             except DataError as error:
                 raise DataError(error.message, where=where) from error
         if self.settings.hidden % self.hidden.group:
-            raise BadUsage(f"{self.settings.hidden} hidden columns do not make a whole number of {self.hidden.name} units")
+            raise BadUsage(f"{self.settings.hidden} hidden columns are not a multiple of the columns of one {self.hidden.name} unit")
         if self.start is not None and self.start[0].shape != (self.rows[0].shape[1], self.settings.hidden):
             raise DataError(f"the first weights are {self.start[0].shape}, expected {(self.rows[0].shape[1], self.settings.hidden)}")
         if self.settings.every and self.valid is None:
             raise BadUsage("there are no rows to validate with")
         for index, held in enumerate(self.valid or ()):
             if not len(held):
-                raise DataError("there are no validation rows", where=f"model {index}", hint="--split .6,.2,.2 holds some out")
+                raise DataError("there are no validation rows", where=f"model {index}", hint="hold some out: --split .6,.2,.2")
         if self.known is not None:
             self.settings.require_torn()
         if self.begun is not None and self.begun.W.shape[1:] != (self.rows[0].shape[1], self.settings.hidden):

@@ -72,7 +72,7 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
     side = layer_to_sum(h, log_z_alone=True)
     if side is None:
         raise BadUsage(
-            f"exact likelihood enumerates the smaller layer, at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
+            f"exact likelihood enumerates a layer of at most {BY_PRODUCTS} units; this model is {h.W.shape[0]} × {h.W.shape[1]}"
             if h.visible.two_state and h.hidden.two_state
             else f"exact likelihood enumerates a layer of at most 2^{enumeration_limit(h.visible, log_z_alone=True)} states; both layers "
             f"have more",

@@ -65,7 +65,7 @@ def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
     Source: Besag (1975); for RBMs usually estimated from one random unit, which is too noisy to compare models.
     """
     if h.visible.support is None:
-        raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, these are {h.visible.name}")
+        raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {h.visible.name}")
     return _map_row_blocks(
         partial(_pseudo_likelihood_block if h.visible.two_state else _pseudo_likelihood_block_multistate, h), v, sum(h.W.shape), map
     )

@@ -36,7 +36,7 @@ def log_partitions_by_length(h: Harmonium, lengths: Array) -> Array:
     """log Z_N (L,) in nats of lengths N (L,), by all hidden states.  Raises BadUsage where these are too many."""
     if not can_enumerate(h):
         raise BadUsage(
-            f"exact likelihood of words enumerates hidden units, at most 2^{ENUMERABLE} states; this model has {h.W.shape[1]} of them",
+            f"exact likelihood of words enumerates at most 2^{ENUMERABLE} states of hidden units; this model has {h.W.shape[1]} of them",
             hint="use annealed importance sampling",
         )
     found = np.full(len(lengths), -np.inf)

@@ -41,7 +41,7 @@ class HeldOut:
         if len(self.X) and (np.diff(self.offsets.astype(np.int64)) < 1).any():
             raise DataError("/offsets has a sequence without rows")
         if len(self.state) != len(self.offsets) - 1:
-            raise DataError(f"/state is of {len(self.state)} sequences, /offsets of {len(self.offsets) - 1}")
+            raise DataError(f"/state has {len(self.state)} sequences, but /offsets has {len(self.offsets) - 1}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +95,11 @@ class RecurrentRBM:
             except BadUsage as error:
                 raise DataError(error.message.replace("unknown units", f"{name} are")) from error
             if columns % units.group:
-                raise DataError(f"{name} are {units.name}, which do not fit into {columns} columns")
+                raise DataError(f"{name} are {units.name}, but {columns} columns are not a multiple of the columns of one unit")
         for name in ("base_rates", "base_mean", "base_variance", "column_mean", "column_scale"):
             part = getattr(self, name)
             if part is not None and len(part) != D:
-                raise DataError(f"/{name} is of {len(part)} columns, the model has {D} visible units")
+                raise DataError(f"/{name} has {len(part)} columns, but the model has {D} visible units")
         if self.column_scale is not None and not (self.column_scale > 0).all():
             raise DataError("/column_scale must be above 0")
         if self.holdout is not None:
@@ -108,7 +108,7 @@ class RecurrentRBM:
     def _validate_rows(self, held: HeldOut) -> None:
         D, K = self.parameters.W.shape
         if held.X.shape[1] != D or held.state.shape[1] != K:
-            raise DataError(f"/holdout is of {held.X.shape[1]} × {held.state.shape[1]} units, the model has {D} × {K}")
+            raise DataError(f"/holdout has {held.X.shape[1]} × {held.state.shape[1]} units, but the model has {D} × {K}")
         try:
             unit_family(self.visible_units).require_rows(held.X)
         except DataError as error:

@@ -62,7 +62,7 @@ class RecurrentSettings:
         require_pair(visible, hidden)
         require_recurrent(hidden)
         if self.hidden % hidden.group:
-            raise BadUsage(f"{self.hidden} hidden columns do not make a whole number of {hidden.name} units")
+            raise BadUsage(f"{self.hidden} hidden columns are not a multiple of the columns of one {hidden.name} unit")
 
 
 def fill_defaults(settings: RecurrentSettings, given: Collection[str]) -> RecurrentSettings:

@@ -101,4 +101,4 @@ def require_whole_units(h: Harmonium, known: Array) -> None:
     if torn.any():
         row, unit = np.argwhere(torn)[0]
         first = unit * h.visible.group
-        raise DataError(f"columns {first} to {first + h.visible.group - 1} are one unit, of which row {row} has only some")
+        raise DataError(f"columns {first} to {first + h.visible.group - 1} are one unit, but row {row} has only some of them")

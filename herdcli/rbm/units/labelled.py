@@ -78,7 +78,7 @@ class LabelledUnits(UnitFamily):
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """Raises BadUsage: labels are visible units, and means are those of hidden ones."""
-        raise BadUsage("rows with labels are no hidden units")
+        raise BadUsage("rows with labels cannot be hidden units")
 
     def layer(self) -> Layer:
         """Both parts, each by its own."""

@@ -63,7 +63,9 @@ class PoissonUnits(UnitFamily):
         wrong = ~np.isfinite(rows) | (rows < 0) | (rows != np.rint(rows))
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            raise DataError(f"{rows[row, column]:g} in row {first + row}, column {column}: poisson units hold whole numbers from 0 upwards")
+            raise DataError(
+                f"{rows[row, column]:g} in row {first + row}, column {column}, but poisson units need whole numbers from 0 upwards"
+            )
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """Exp."""

@@ -40,7 +40,7 @@ class WordCountUnits(UnitFamily):
 
     def _known(self) -> int:
         if not self.length:
-            raise BadUsage("words of rows of any length have no one partition function", hint="one for each length")
+            raise BadUsage("models of words have no single partition function", hint="each length of a row has its own")
         return self.length
 
     def log_partition(self, natural: Array) -> Array:
@@ -89,7 +89,7 @@ class WordCountUnits(UnitFamily):
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
         """Raises BadUsage: the number of words in a row is not known there."""
-        raise BadUsage("means of words need the length of each row, which a graph of operations does not have")
+        raise BadUsage("means of words need the length of each row, which a graph of operations does not know")
 
     def layer(self) -> Layer:
         """As many words as the row has, drawn over the columns."""

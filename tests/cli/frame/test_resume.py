@@ -182,14 +182,19 @@ def flipped(text: bytes) -> bytes:
     return text[:half] + text[half:].replace(b"\n-1 ", b"\n+1 ").replace(b"\n1 ", b"\n-1 ")
 
 
-OTHER = "is not the text that the checkpoint's run has read"
+OTHER = "differs from the text that the run of the checkpoint has read"
 CHANGED = [
     ("flipped", flipped, (), OTHER),
     ("flipped, shuffled", flipped, ("--shuffle",), OTHER),
     ("flipped, two passes", flipped, ("--passes", "2"), OTHER),
     ("flipped, raced", flipped, ("--C", "auto"), OTHER),
     ("shorter", lambda text: text[: text.rfind(b"\n", 0, 1_500_000) + 1], (), OTHER),
-    ("much shorter", lambda text: text[: text.rfind(b"\n", 0, 200_000) + 1], (), "ends before the place where the checkpoint's run was"),
+    (
+        "much shorter",
+        lambda text: text[: text.rfind(b"\n", 0, 200_000) + 1],
+        (),
+        "ends before the position that the run of the checkpoint had reached",
+    ),
     ("longer", lambda text: text + lines(40_000, 2), (), OTHER),
 ]
 
@@ -206,7 +211,7 @@ def test_another_text_is_not_gone_on_with(herd, tmp_path, change, options, messa
     (tmp_path / "t.svm").write_bytes(change(text))
     ended = herd(*command, "--resume", "-o", "m.h5", stdin=change(text))
     name = "stdin" if piped else "t.svm"
-    hint = "hint: give the text it began with, or start afresh without --resume\n"
+    hint = "hint: give the text that the run began with, or start again without --resume\n"
     assert (ended.code, ended.err) == (65, f"herd nherd-train: {name}: {message}\n{hint}")
     assert not (tmp_path / "m.h5").exists()
     assert (tmp_path / "c").exists()

@@ -167,10 +167,10 @@ def edited(faces: Path, tmp_path: Path, **changes: np.ndarray | None) -> Path:
 @pytest.mark.parametrize(
     ("changes", "options", "code", "says"),
     [
-        ({"split": np.array([0, 1, 2, 2, 2, 2] * 5)}, (), 65, "edited.h5: person 'ann' has one image to train on, pairs need two"),
+        ({"split": np.array([0, 1, 2, 2, 2, 2] * 5)}, (), 65, "edited.h5: person 'ann' has one training image, but pairs need two"),
         ({"split": np.array([2] * 30)}, (), 65, "edited.h5: the training part has no rows"),
         ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --pairs needs"),
-        ({"X": np.full((30, 12), 7.0)}, (), 65, "edited.h5: no pixel varies among the images to train on"),
+        ({"X": np.full((30, 12), 7.0)}, (), 65, "edited.h5: no pixel varies among the training images"),
         ({}, ("--range", "0,100"), 65, "edited.h5: /X has values from 0 to 255, outside the value range 0 to 100"),
         ({}, ("--per-class",), 2, "--pairs and --per-class exclude each other"),
         ({}, ("--layers", "4,3"), 2, "--pairs and --layers exclude each other"),

@@ -83,16 +83,16 @@ def test_options_that_do_nothing_are_told(small: Path, run: Run, options: tuple[
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--patience", "2", "--split", ".8,0,.2"), 65, "the split has no validation rows\nhint: --split .6,.2,.2 holds some out"),
+        (("--patience", "2", "--split", ".8,0,.2"), 65, "the split has no validation rows\nhint: hold some out: --split .6,.2,.2"),
         (
             ("--per-class", "--patience", "2", "--split", ".8,0,.2"),
             65,
-            "class '0' has no validation rows\nhint: --split .6,.2,.2 holds some out",
+            "class '0' has no validation rows\nhint: hold some out: --split .6,.2,.2",
         ),
         (
             ("--patience", "2", "--average", "2"),
             2,
-            "--patience and --average exclude each other\nhint: the best model is kept, or the mean of the last ones",
+            "--patience and --average exclude each other\nhint: choose one: the best model, or the mean of the last ones",
         ),
         (
             ("--patience", "2", "--keep-state"),
@@ -104,8 +104,8 @@ def test_options_that_do_nothing_are_told(small: Path, run: Run, options: tuple[
         (
             ("--units", "gaussian", "--track-likelihood"),
             2,
-            "--track-likelihood needs a layer of bounded units: log Z of gaussian and gaussian units has no bound while they are learned\n"
-            "hint: herd eval has the log Z of what was learned",
+            "--track-likelihood needs a layer of bounded units: log Z of gaussian and gaussian units can diverge while they are learned\n"
+            "hint: herd eval computes log Z of the finished model",
         ),
         (("--layers", "3,3", "--continue", "m.h5"), 2, "--layers and --continue exclude each other"),
         (("--pairs", "--average", "2"), 2, "--pairs and --average exclude each other"),

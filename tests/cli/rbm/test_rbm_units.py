@@ -127,7 +127,7 @@ BAD = {
     "fractions for poisson units": (
         ["plain.h5", "--visible-units", "poisson"],
         65,
-        f"plain.h5: /X has {GREY[0, 0]}.5 in row 0, column 0: poisson units hold whole numbers from 0 upwards\n",
+        f"plain.h5: /X has {GREY[0, 0]}.5 in row 0, column 0, but poisson units need whole numbers from 0 upwards\n",
     ),
     "softmax groups that do not sum to one": (
         ["grey.h5", "--visible-units", "softmax:2"],
@@ -143,7 +143,7 @@ BAD = {
     "hidden columns that are no whole number of units": (
         ["grey.h5", "--hidden-units", "softmax:3"],
         2,
-        "4 hidden columns do not make a whole number of softmax:3 units\n",
+        "4 hidden columns are not a multiple of the columns of one softmax:3 unit\n",
     ),
     "a pair without a distribution": (
         ["grey.h5", "--visible-units", "gaussian", "--hidden-units", "poisson"],
@@ -154,7 +154,7 @@ BAD = {
     "pseudo-likelihood of reals": (
         ["grey.h5", "--visible-units", "gaussian", "--algorithm", "pseudo-likelihood"],
         2,
-        "pseudo-likelihood needs visible units with finitely many values, these are gaussian\n",
+        "pseudo-likelihood needs visible units with finitely many values, but these are gaussian\n",
     ),
     "too many states for the exact gradient": (
         ["many.h5", "--algorithm", "exact", "--hidden", "30"],

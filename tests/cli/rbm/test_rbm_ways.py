@@ -56,11 +56,11 @@ def test_options_without_effect_are_told(small: Path, run: Run, options: tuple[s
     [
         (
             ("--optimizer", "natural", "--algorithm", "exact"),
-            "natural updates need sampled states, which exact has none of\nhint: --algorithm pcd",
+            "natural updates need sampled states, but --algorithm exact samples none\nhint: --algorithm pcd",
         ),
         (
             ("--optimizer", "adam", "--non-negative"),
-            "adam updates know no l1_decay and no non_negative weights\nhint: leave out --optimizer",
+            "adam updates do not work with l1_decay or non_negative weights\nhint: leave out --optimizer",
         ),
         (
             ("--pairs", "--optimizer", "adam"),
@@ -147,7 +147,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("fit-rbm", "rows.csv", "--learn-variances"),
             2,
-            "variances are learned of gaussian visible units, these are binary\nhint: --visible-units gaussian",
+            "--learn-variances needs gaussian visible units, but these are binary\nhint: --visible-units gaussian",
         ),
         (
             ("apply", "m.h5", "rows.csv", "--want", "completed"),

@@ -63,11 +63,11 @@ def test_the_same_bytes_on_two_threads(herd, torn, tmp_path) -> None:
         (("--layers", "3,3"), "--layers and --draw-missing exclude each other"),
         (
             ("--units", "softmax:2"),
-            "missing entries are drawn of units of one column, not of softmax:2\nhint: --missing drop or mean",
+            "missing entries can be drawn for units of one column, not for softmax:2\nhint: --missing drop or mean",
         ),
         (
             ("--algorithm", "pseudo-likelihood"),
-            "missing entries are not drawn for --algorithm pseudo-likelihood, --learn-variances and --average-scores\n"
+            "missing entries cannot be drawn with --algorithm pseudo-likelihood, --learn-variances or --average-scores\n"
             "hint: --missing drop or mean",
         ),
     ],

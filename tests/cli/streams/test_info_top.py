@@ -38,7 +38,10 @@ def test_the_strongest_features_are_named_with_their_deviations(herd, rows, tmp_
 def test_what_has_no_weights_of_features_is_told(herd, rows):
     kernel = herd("nherd-train", "--covariance", "full", "--kernel", "gaussian", stdin=rows.encode())
     ended = herd("info", "--top", "3", stdin=kernel.out)
-    assert (ended.code, ended.err.splitlines()[0]) == (65, "herd info: stdin: has no weights of features: it is a classifier of a kernel")
+    assert (ended.code, ended.err.splitlines()[0]) == (
+        65,
+        "herd info: stdin: has no weights for features because it is a kernel classifier",
+    )
     ended = herd("info", "--top", "3", stdin=herd("data", "digits").out)
     assert (ended.code, ended.err.splitlines()[0]) == (
         2,

@@ -323,8 +323,8 @@ NUMBERS = b"".join(b"%d 1:%d\n" % (k, k % 7) for k in range(2000))
     ("stdin", "arguments", "code", "message"),
     [
         (b"0.37 1:1\n-1.5 2:1\n2.25 1:3\n", (), 65, "stdin: label -1.5 is not a class"),
-        (NUMBERS, (), 65, "stdin: 2000 different labels are more classes than the 1000 allowed"),
-        (NUMBERS, ("--max-classes", "1999"), 65, "stdin: 2000 different labels are more classes than the 1999 allowed"),
+        (NUMBERS, (), 65, "stdin: 2000 different labels exceed the 1000 allowed"),
+        (NUMBERS, ("--max-classes", "1999"), 65, "stdin: 2000 different labels exceed the 1999 allowed"),
         (NUMBERS[: NUMBERS.index(b"31 1")] * 2 + b"99 1:1\n", ("--classes", ",".join(map(str, range(31)))), 65,
          "stdin: label 99 is not one of the classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (31 in all)"),
         (svm(50), ("--C", "1e200"), 1, "the scores are no longer finite"),
@@ -346,10 +346,10 @@ def test_numbers_of_a_data_set_are_no_classes(herd, tmp_path, write):
     real, many = (herd("nherd-train", "-q", name, "-o", "m.h5") for name in ("real.h5", "many.h5"))
     assert real.code == many.code == 65
     assert real.err.splitlines()[0] == "herd nherd-train: real.h5: /y has 0.390777 in row 0; labels are whole numbers or text"
-    assert many.err.splitlines()[0] == "herd nherd-train: many.h5: 1100 different labels are more classes than the 1000 allowed"
+    assert many.err.splitlines()[0] == "herd nherd-train: many.h5: 1100 different labels exceed the 1000 allowed"
     write(tmp_path / "forty.h5", {"X": X[:40], "y": np.arange(40)})
     forty = herd("nherd-train", "-q", "forty.h5", "--max-classes", "39", "-o", "m.h5")
-    assert forty.err.splitlines()[0] == "herd nherd-train: forty.h5: 40 different labels are more classes than the 39 allowed"
+    assert forty.err.splitlines()[0] == "herd nherd-train: forty.h5: 40 different labels exceed the 39 allowed"
     assert herd("nherd-train", "-q", "forty.h5", "--max-classes", "40", "-o", "m.h5").code == 0
 
 
@@ -379,7 +379,7 @@ def test_shards_with_different_learners_are_merged_by_calibrated_scores(herd, te
          "holdout has 3 scores for each example, 2 classes have 1"),
         (lambda m: {"bits": 12}, "has 30 features, hashing into 2^12 columns makes another number"),
         (lambda m: {"settings": replace(m.settings, algorithm="x")}, "settings/algorithm is 'x', expected nherd, arow"),
-        (lambda m: {"scale": float("nan")}, "the scale of its confidence is nan"),
+        (lambda m: {"scale": float("nan")}, "the scale of its probabilities is nan"),
     ],
 )  # fmt: skip
 def test_a_crafted_classifier_is_refused_wherever_it_is_read(herd, text, tmp_path, monkeypatch, change, message):

@@ -293,10 +293,12 @@ def test_the_cluster_whose_states_the_base_forbids_is_named(algorithm):
     two, scopes = np.full(4, 2), [(0, 1), (1, 2), (2, 3), (0, 3)]
     for a, (i, j) in enumerate(scopes):
         base = network.build_network(two, [((i, j), np.array([[1.0, 1.0], [1.0, 0.0]]))])
-        with pytest.raises(NegativeResult, match=rf"no distribution has these marginals: cluster {a} \(x{i}, x{j}\) needs states"):
+        with pytest.raises(
+            NegativeResult, match=rf"no distribution has these marginals: cluster {a} \(x{i}, x{j}\) gives probability to states"
+        ):
             cases.fit(cases.problem(cardinality=two, scopes=scopes, base=base), algorithm)
         if algorithm == "cvm":
-            with pytest.raises(NegativeResult, match=rf"cluster 0 \(x{i}, x{j}\) needs states"):
+            with pytest.raises(NegativeResult, match=rf"cluster 0 \(x{i}, x{j}\) gives probability to states"):
                 cases.fit(cases.problem(cardinality=two, scopes=[(i, j)], base=base), algorithm)
 
 

@@ -238,7 +238,7 @@ def test_moments_that_are_wrong_are_named():
     refused("has no 'cardinality' and 'clusters'", '{"cardinality": [2]}')
     refused("'cardinality' must be a list with the number of states", '{"cardinality": [0], "clusters": []}')
     refused("'cardinality' must be a list with the number of states", '{"cardinality": [1.5], "clusters": []}')
-    refused("'names' must list 2 texts", '{"cardinality": [2, 3], "names": ["a"], "clusters": []}')
+    refused("'names' must be a list of 2 names", '{"cardinality": [2, 3], "names": ["a"], "clusters": []}')
     refused("has no clusters", begun + "]}")
     refused("cluster 0: there is no variable 2, there are 2", begun + '{"scope": [2], "marginal": [1]}]}')
     refused("cluster 0 names no variable, or one twice", begun + '{"scope": [1, 1], "marginal": [1]}]}')

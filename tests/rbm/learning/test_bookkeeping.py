@@ -227,7 +227,7 @@ def test_rows_that_do_not_belong_together_are_refused(given: dict[str, object], 
 def test_layers_of_half_a_unit_are_refused() -> None:
     with pytest.raises(DataError, match="4 columns, softmax:3 units have 3 each"):
         LearningProblem([np.eye(4, dtype=np.float32)], Settings(visible_units="softmax:3"))
-    with pytest.raises(BadUsage, match="3 hidden columns do not make a whole number of softmax:2 units"):
+    with pytest.raises(BadUsage, match="3 hidden columns are not a multiple of the columns of one softmax:2 unit"):
         LearningProblem(ROWS, Settings(hidden=3, hidden_units="softmax:2"))
     assert LearningProblem(ROWS, Settings(hidden=4, hidden_units="softmax:2")).hidden.group == 2
 
@@ -256,7 +256,7 @@ def test_units_of_several_columns_fit_into_their_layer(visible: str, hidden: str
     if wrong is None:
         found.validate()
     else:
-        with pytest.raises(DataError, match=f"{wrong} are softmax:., which do not fit into {4 if wrong[0] == 'v' else 3} columns"):
+        with pytest.raises(DataError, match=f"{wrong} are softmax:., but {4 if wrong[0] == 'v' else 3} columns are not a multiple"):
             found.validate()
     with pytest.raises(DataError, match="/column_scale must be above 0"):
         replace(
@@ -398,7 +398,7 @@ def test_rows_given_in_part_are_held_fast() -> None:
     (means,) = run_algorithm(gibbs_samples.BlockGibbsSampling(replace(problem, means=True))).rows
     np.testing.assert_array_equal(means[known], given[known])
     assert ((means[~known] > 0) & (means[~known] < 1)).all()
-    with pytest.raises(BadUsage, match="there are 6 rows to complete and 3 chains"):
+    with pytest.raises(BadUsage, match="there are 6 rows to complete, but 3 chains"):
         replace(problem, chains=3)
 
 

@@ -367,7 +367,10 @@ def test_weights_to_start_with() -> None:
         ({"bias_rate": float("inf")}, "bias_rate must be at least 0, not inf"),
         ({"fast_decay": 1.0}, "fast_decay must be from 0 to below 1, not 1"),
         ({"sparsity_target": 1.5}, "sparsity_target must be below 1, not 1.5"),
-        ({"sparsity_target": 0.1, "hidden_units": "poisson"}, "a sparsity target needs hidden units with a range, these are poisson"),
+        (
+            {"sparsity_target": 0.1, "hidden_units": "poisson"},
+            "a sparsity target needs hidden units with a bounded range, but these are poisson",
+        ),
         (
             {"visible_units": "gaussian", "hidden_units": "poisson"},
             "gaussian visible and poisson hidden units have no normalisable distribution",

@@ -147,10 +147,10 @@ def test_each_update_draws_anew() -> None:
 
 def test_what_gaps_do_not_go_with_is_refused() -> None:
     base, known = np.eye(6, dtype=np.float32), np.ones((6, 6), dtype=bool)
-    with pytest.raises(BadUsage, match="missing entries are drawn of units of one column, not of softmax:3"):
+    with pytest.raises(BadUsage, match="missing entries can be drawn for units of one column, not for softmax:3"):
         problem(parallel_fits.Settings(hidden=3, visible_units="softmax:3"), known, np.tile(np.eye(3, dtype=np.float32), (2, 2)))
     joined = parallel_fits.Settings(hidden=3, visible_units="binary+softmax:2", joint="generative", algorithm="exact")
     with pytest.raises(BadUsage, match="missing entries of rows with labels are drawn for --labels generative by sampled algorithms"):
         problem(joined, known, np.tile(np.eye(2, dtype=np.float32)[:, [0, 1, 0, 1, 0, 1]], (3, 1)))
-    with pytest.raises(BadUsage, match="missing entries are not drawn for --algorithm pseudo-likelihood"):
+    with pytest.raises(BadUsage, match="missing entries cannot be drawn with --algorithm pseudo-likelihood"):
         problem(parallel_fits.Settings(hidden=3, algorithm="pseudo-likelihood"), known, base)

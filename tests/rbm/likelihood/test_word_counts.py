@@ -114,10 +114,10 @@ def test_topics_are_learned(kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithm": "pcd"}, "words are learned by cd or pt, neither centred nor validated while they are"),
-        ({"centering": True}, "words are learned by cd or pt, neither centred nor validated while they are"),
-        ({"algorithm": "pt", "optimizer": "natural"}, "natural updates know no chains of several lengths"),
-        ({"hidden_units": "gaussian"}, "words need hidden units with a range, these are gaussian"),
+        ({"algorithm": "pcd"}, "words are learned by cd or pt, without centring and without validation during learning"),
+        ({"centering": True}, "words are learned by cd or pt, without centring and without validation during learning"),
+        ({"algorithm": "pt", "optimizer": "natural"}, "natural updates do not work with chains of several lengths"),
+        ({"hidden_units": "gaussian"}, "words need hidden units with a bounded range, but these are gaussian"),
         ({"visible_units": "binary", "hidden_units": "words"}, "words are visible units"),
     ],
 )
@@ -127,7 +127,9 @@ def test_what_words_do_not_go_with_is_refused(options, message):
     assert caught.value.message == message
 
 
-@pytest.mark.parametrize(("rows", "message"), [([[1, 2], [0, 0]], "no word in row 1"), ([[1, 0.5]], "0.5 in row 0, column 1: words hold")])
+@pytest.mark.parametrize(
+    ("rows", "message"), [([[1, 2], [0, 0]], "no word in row 1"), ([[1, 0.5]], "0.5 in row 0, column 1, but words need")]
+)
 def test_rows_without_words_are_refused(rows, message):
     with pytest.raises(DataError, match=message):
         WordCountUnits().require_rows(np.array(rows, dtype=np.float32))
@@ -177,7 +179,7 @@ def test_an_exact_likelihood_of_words_is_refused_where_hidden_states_are_too_man
     value = replace(rbm_from_weights(h.W, h.b, h.c, "words", "binary"), holdout=held)
     with pytest.raises(BadUsage) as caught:
         metrics(value, EvaluationSettings(likelihood="exact"))
-    assert caught.value.message == "exact likelihood of words enumerates hidden units, at most 2^20 states; this model has 30 of them"
+    assert caught.value.message == "exact likelihood of words enumerates at most 2^20 states of hidden units; this model has 30 of them"
 
 
 def test_annealed_words_tell_how_far_they_are_and_begin_with_two_chains():

@@ -31,7 +31,7 @@ def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[in
         return np.ones(d), []
     if not isinstance(rule, str):
         if len(rule) != d:
-            raise BadUsage(f"--scale gives {len(rule)} numbers for {d} columns")
+            raise BadUsage(f"--scale has {len(rule)} numbers, but there are {d} columns")
         return np.asarray(rule, dtype=np.float64), []
     width = X.max(axis=0) - X.min(axis=0)
     found = _standard_deviations(X) if rule == "std" else width.copy()
@@ -98,18 +98,18 @@ def mixture_from_rows(X: Array, names: Sequence[str] | None) -> MixtureTarget:
     if names is None:
         d = (X.shape[1] - 1) // 2
         if d < 1 or X.shape[1] != 2 * d + 1:
-            raise DataError("a mixture has columns weight, mean…, sd…", hint="name the columns weight, mean1…, and sd1… or cov11…")
+            raise DataError("a mixture needs the columns weight, mean…, sd…", hint="name the columns weight, mean1…, and sd1… or cov11…")
         weight, means, spread, full = X[:, 0], X[:, 1 : 1 + d], X[:, 1 + d :], False
     else:
         kinds = [re.match(r"weight|mean|sd|cov|", name.lower()) for name in names]
         part = {kind: [j for j, match in enumerate(kinds) if match and match[0] == kind] for kind in ("weight", "mean", "sd", "cov")}
         d, full = len(part["mean"]), bool(part["cov"])
         if not d or len(part["cov"] if full else part["sd"]) != (d * d if full else d) or len(part["weight"]) > 1:
-            raise DataError(f"a mixture has columns weight, mean…, and sd… or cov…; there are {', '.join(names)}")
+            raise DataError(f"a mixture needs the columns weight, mean…, and sd… or cov…, but the columns are {', '.join(names)}")
         weight = X[:, part["weight"][0]] if part["weight"] else np.ones(len(X))
         means, spread = X[:, part["mean"]], X[:, part["cov" if full else "sd"]]
     if (weight < 0).any() or not weight.any() or (not full and (spread <= 0).any()):
-        raise DataError("weights of a mixture are not negative, and standard deviations are above 0")
+        raise DataError("a mixture needs weights that are not negative, and standard deviations above 0")
     covariances = spread.reshape(-1, d, d) if full else np.stack([np.diag(row**2) for row in spread])
     return MixtureTarget(weight / weight.sum(), means, covariances)
 
@@ -117,14 +117,14 @@ def mixture_from_rows(X: Array, names: Sequence[str] | None) -> MixtureTarget:
 def independent_gaussian(mean: float, deviation: float, dimension: int) -> MixtureTarget:
     """Independent columns with one mean and one standard deviation."""
     if deviation <= 0:
-        raise BadUsage("the standard deviation of a gaussian target is above 0")
+        raise BadUsage("the standard deviation of a gaussian target must be above 0")
     return MixtureTarget(np.ones(1), np.full((1, dimension), mean), np.eye(dimension)[None] * deviation**2, name="gaussian")
 
 
 def uniform_box(low: float, high: float, dimension: int) -> UniformTarget:
     """The box [low, high]^d."""
     if not low < high:
-        raise BadUsage("the box of a uniform target has low < high")
+        raise BadUsage("the box of a uniform target needs low < high")
     return UniformTarget(np.full(dimension, low), np.full(dimension, high))
 
 
@@ -135,16 +135,16 @@ def target_from_table(kind: str, X: Array, names: Sequence[str] | None) -> Targe
     if kind in ("gaussian", "mixture"):
         found = mixture_from_rows(X, names)
         if kind == "gaussian" and len(X) != 1:
-            raise DataError(f"a gaussian has one row, not {len(X)}", hint="use --target mixture:FILE")
+            raise DataError(f"a gaussian target needs one row, not {len(X)}", hint="use --target mixture:FILE")
         return found
     if kind == "trigonometric":
         if X.shape[1] != 2:
-            raise DataError(f"a trigonometric density has two columns a and b, not {X.shape[1]}")
+            raise DataError(f"a trigonometric density needs two columns, a and b, not {X.shape[1]}")
         return TrigonometricTarget(X[:, 0], X[:, 1])
     if kind == "signs":
         if X.shape[0] != X.shape[1]:
             raise DataError(f"signs need a square covariance matrix, not {X.shape[0]}×{X.shape[1]}")
         return sign_target(X)
     if len(X) not in (1, 1 + X.shape[1]):
-        raise DataError(f"moments are one row, or one row and a square matrix below it, not {X.shape[0]}×{X.shape[1]}")
+        raise DataError(f"moments need one row, or one row and a square matrix below it, not {X.shape[0]}×{X.shape[1]}")
     return MomentTarget(X[0], X[1:] if len(X) > 1 else None)

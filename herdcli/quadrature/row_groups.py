@@ -32,7 +32,7 @@ class WeightedRows:
 def weigh_rows(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> WeightedRows:
     """Rows with weights (n,) scaled to sum 1 (None: equal ones).  Raises DataError for weights that are none, and for one row."""
     if len(X) < 2:
-        raise DataError("needs at least two rows and has one")
+        raise DataError("needs at least two rows, but has one")
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
     if not np.isfinite(own).all() or (own < 0).any() or not own.any():
         raise DataError("weights of rows must be finite, not negative and not all 0")
@@ -48,7 +48,7 @@ def group_numbers(values: Array, names: Sequence[str] | None) -> tuple[Array, li
 def group_of_closed_form(target: Target, points: Array | None, scale: Array, count: int, *, polish: bool) -> SelectionGroup:
     """The one group of a target that is no rows, with candidates (N, d).  Raises BadUsage for columns whose scale (d,) is not 1."""
     if (scale != 1).any():
-        raise BadUsage("--scale goes with --target rows: a closed form has its own columns")
+        raise BadUsage("--scale works only with --target rows, because a closed form has its own columns")
     return SelectionGroup(target, points, count, input_preparation.search_box(target, points) if polish and points is not None else None)
 
 

@@ -214,7 +214,10 @@ class AtomSelection:
         """One position visited."""
         space = self.space(group, state)
         if state.sequence is None:
-            raise BadUsage("--refine needs a rule of equal weights", hint=f"one of {', '.join(reading('refine'))}")
+            raise BadUsage(
+                "--refine works only with a rule whose atoms have equal weights",
+                hint=f"use --rule with one of {', '.join(reading('refine'))}",
+            )
         settings = self.problem.settings
         problem = swap_refinement.SwapProblem(space, self.rule.passes(settings.refine), settings.rule.unique)
         if state.swap is None:

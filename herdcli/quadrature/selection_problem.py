@@ -159,24 +159,33 @@ def continue_groups(
     """
     states = earlier.state
     if not states:
-        raise BadUsage("the samples carry no state to continue from", hint="make them without --no-state and without --block-rows")
+        raise BadUsage(
+            "the samples have no saved state, so they cannot be continued", hint="make them without --no-state and without --block-rows"
+        )
     if (earlier.rule, earlier.kernel) != (rule, kernel):
-        raise BadUsage(f"the samples are of {earlier.rule} with {earlier.kernel}, not of {rule} with {kernel}", hint="repeat their options")
+        raise BadUsage(
+            f"the samples were made with {earlier.rule} and {earlier.kernel}, not with {rule} and {kernel}",
+            hint="repeat the options with which they were made",
+        )
     if earlier.summary is not None and (earlier.summary.norm_error is None) == any(is_estimated(group, norm) for group in groups):
-        raise BadUsage("‖μ‖² of the samples is estimated, or is to be, but not both", hint="repeat their --norm")
+        raise BadUsage(
+            "‖μ‖² is estimated either for the samples or now, but not for both", hint="repeat the --norm with which they were made"
+        )
     if len(states) != len(groups):
-        raise BadUsage(f"the samples have {len(states)} groups, the rows {len(groups)}")
+        raise BadUsage(f"the samples have {len(states)} groups, but the rows have {len(groups)}")
     found = []
     for number, (group, state) in enumerate(zip(groups, states, strict=True)):
         if len(state.embedding) != len(group.points):
-            raise BadUsage(f"the samples chose from {len(state.embedding)} candidates, there are {len(group.points)}")
+            raise BadUsage(f"the samples chose from {len(state.embedding)} candidates, but now there are {len(group.points)}")
         saved = state.sequence
         if saved is not None:
             chosen = np.flatnonzero(saved.index[: saved.step] >= 0)
             if not np.array_equal(group.points[saved.index[chosen]], saved.atoms[chosen]):
-                raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
+                raise BadUsage(
+                    f"the samples of group {number} are not among the candidates", hint="give the rows from which they were made"
+                )
         elif not np.array_equal(earlier.x[earlier.members(number)], group.points[_active_candidates(state), : len(scale)] * scale):
-            raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows they were made of")
+            raise BadUsage(f"the samples of group {number} are not among the candidates", hint="give the rows from which they were made")
         found.append(replace(group, start=state))
     return found
 

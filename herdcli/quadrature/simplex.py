@@ -167,7 +167,7 @@ def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -
         best = min(best, value)
         refused = refused if stalled else []
     if slope[j] < level - LOOSE * scale:
-        raise NotConverged("the simplex weights were not found: is the kernel positive definite?")
+        raise NotConverged("no simplex weights were found: the kernel may not be positive definite")
     found = np.zeros(len(gram))
     found[hull.ids[: hull.size]] = hull.weight[: hull.size]
     return found

@@ -56,7 +56,7 @@ def sobol_points(count: int, dimensions: int, *, start: int = 0) -> Array:
     Raises BadUsage beyond 64 dimensions.
     """
     if dimensions > len(DIRECTIONS) + 1:
-        raise BadUsage(f"the Sobol sequence is built in up to {len(DIRECTIONS) + 1} dimensions, not {dimensions}")
+        raise BadUsage(f"the Sobol sequence works in up to {len(DIRECTIONS) + 1} dimensions, not {dimensions}")
     index = np.arange(start, start + count, dtype=np.uint64)
     # Point n is the sum modulo 2 of the direction numbers at the ones of n's Gray code: a permutation, within each power
     # of 2, of the order by n's own bits, in which one number changes from a point to the next (Antonov & Saleev 1979).

@@ -70,9 +70,7 @@ class RowTarget:
     def positions(self, u: Array) -> Array:
         """(n,) indices of rows at levels u (n, 1) of the CDF, for one column."""
         if self.dimension > 1:
-            raise BadUsage(
-                "sobol goes through an inverse CDF, which rows of several columns do not have", hint="use --rule random or herding"
-            )
+            raise BadUsage("--rule sobol needs an inverse CDF, but rows of several columns have none", hint="use --rule random or herding")
         order = np.argsort(self.X[:, 0], kind="stable")
         edges = np.cumsum(self.weights[order])
         return np.asarray(order[np.minimum(np.searchsorted(edges, u[:, 0] * edges[-1], side="right"), len(order) - 1)])
@@ -162,7 +160,7 @@ class MixtureTarget:
             normal = ndtri(np.maximum(u, LEAST))
             return np.asarray(self.means[0] + normal @ np.linalg.cholesky(self.covariances[0]).T)
         if self.dimension > 1:
-            raise BadUsage("sobol goes through an inverse CDF, which a mixture of several columns does not have", hint="use --rule random")
+            raise BadUsage("--rule sobol needs an inverse CDF, but a mixture of several columns has none", hint="use --rule random")
         low, high = self.box()
         return _invert_cdf(self._cdf, np.maximum(u[:, 0], LEAST), float(low[0]) - 4 * TAIL, float(high[0]) + 4 * TAIL)[:, None]
 
@@ -238,7 +236,7 @@ class TrigonometricTarget:
 
     def moments(self) -> tuple[Array, Array | None]:
         """None that a kernel asks for: neither (1,) nor (1, 1).  Raises BadUsage."""
-        raise BadUsage("the trigonometric target has closed forms for bernoulli kernels alone")
+        raise BadUsage("the trigonometric target has closed forms only for bernoulli kernels")
 
 
 @dataclass(frozen=True)
@@ -257,7 +255,7 @@ class MomentTarget:
 
     def _normal_factor(self) -> Array:
         if self.correlation is None:
-            raise BadUsage("moments alone cannot be drawn from", hint="give --candidates FILE or cube:D")
+            raise BadUsage("cannot sample from this target: only its moments are known", hint="give --candidates FILE or cube:D")
         values, vectors = np.linalg.eigh(self.correlation)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 

@@ -22,7 +22,7 @@ def test_scales_of_columns_by_hand() -> None:
         assert constant == ([] if rule == "none" else [1])
     found, constant = input_preparation.column_scales(table, (2.0, 3.0, 4.0))
     assert (found.tolist(), constant) == ([2.0, 3.0, 4.0], [])
-    with pytest.raises(BadUsage, match="--scale gives 2 numbers for 3 columns"):
+    with pytest.raises(BadUsage, match="--scale has 2 numbers, but there are 3 columns"):
         input_preparation.column_scales(table, (2.0, 3.0))
     long = np.random.default_rng(0).random((40_000, 1)) + 5
     np.testing.assert_allclose(input_preparation.column_scales(long, "std")[0], long.std(axis=0), rtol=1e-12)
@@ -50,10 +50,10 @@ def test_tables_of_targets_by_hand() -> None:
         (np.ones((1, 4)), ["weight", "weight2", "mean1", "sd1"]),
         (np.ones((1, 4)), ["weight", "mean1", "mean2", "cov11"]),
     ):
-        with pytest.raises(DataError, match="a mixture has columns weight, mean…"):
+        with pytest.raises(DataError, match="a mixture needs the columns weight, mean…"):
             input_preparation.mixture_from_rows(table, names)
     for row in ([-1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, -1.0], [1.0, 0.0, 0.0]):
-        with pytest.raises(DataError, match="weights of a mixture are not negative"):
+        with pytest.raises(DataError, match="a mixture needs weights that are not negative"):
             input_preparation.mixture_from_rows(np.array([row]), None)
     two = input_preparation.mixture_from_rows(np.array([[1.0, 0.5, -0.5, 2.0, 3.0], [3.0, 0.0, 0.0, 1.0, 1.0]]), None)
     np.testing.assert_array_equal(two.means, [[0.5, -0.5], [0.0, 0.0]])
@@ -69,7 +69,7 @@ def test_tables_of_targets_by_hand() -> None:
     with pytest.raises(BadUsage, match="above 0"):
         input_preparation.independent_gaussian(0.0, 0.0, 1)
     assert isinstance(input_preparation.target_from_table("gaussian", np.array([[1.0, 0.0, 1.0]]), None), MixtureTarget)
-    with pytest.raises(DataError, match="a gaussian has one row, not 2"):
+    with pytest.raises(DataError, match="a gaussian target needs one row, not 2"):
         input_preparation.target_from_table("gaussian", np.array([[1.0, 0.0, 1.0]] * 2), None)
     waves = input_preparation.target_from_table("trigonometric", np.array([[1.0, 2.0], [3.0, 4.0]]), None)
     assert (waves.a.tolist(), waves.b.tolist()) == ([1.0, 3.0], [2.0, 4.0])
@@ -77,7 +77,7 @@ def test_tables_of_targets_by_hand() -> None:
     assert (moments.mean.tolist(), moments.second.tolist()) == ([0.5, 0.0], [[1.0, 0.1], [0.1, 1.0]])
     assert input_preparation.target_from_table("moments", np.array([[0.5, 0.0]]), None).second is None
     for kind, table, says in (
-        ("trigonometric", np.ones((2, 3)), "two columns a and b, not 3"),
+        ("trigonometric", np.ones((2, 3)), "two columns, a and b, not 3"),
         ("signs", np.ones((2, 3)), "square covariance matrix, not 2×3"),
         ("moments", np.ones((2, 2)), "not 2×2"),
         ("moments", np.ones((4, 2)), "not 4×2"),
@@ -131,7 +131,7 @@ def test_quantiles_of_gaussians_and_mixtures() -> None:
     assert far.quantile(np.array([[0.0]]))[0, 0] < -20
     halves = MixtureTarget(np.full(2, 0.5), np.zeros((2, 1)), np.ones((2, 1, 1)))
     np.testing.assert_allclose(halves.quantile(np.array([[0.0]])), [[-8.2095361516]], atol=1e-6)  # Φ⁻¹(2⁻⁵³)
-    with pytest.raises(BadUsage, match="a mixture of several columns does not have"):
+    with pytest.raises(BadUsage, match="a mixture of several columns has none"):
         MixtureTarget(np.full(2, 0.5), np.zeros((2, 2)), np.stack([np.eye(2)] * 2)).quantile(u)
 
 
@@ -144,7 +144,7 @@ def test_signs_that_are_none() -> None:
     np.testing.assert_allclose(np.diag(law.correlation), 1.0)
     drawn = law.sample(np.random.default_rng(0), 50)
     np.testing.assert_array_equal(drawn[:, 0], -drawn[:, 1])
-    with pytest.raises(BadUsage, match="moments alone cannot be drawn from"):
+    with pytest.raises(BadUsage, match="cannot sample from this target: only its moments are known"):
         MomentTarget(np.zeros(2), None).sample(np.random.default_rng(0), 1)
     with pytest.raises(DataError, match="all coefficients"):
         TrigonometricTarget(np.zeros(2), np.zeros(2))

@@ -52,11 +52,11 @@ def test_texts_come_back_and_lengths_are_chosen_of_each_part():
     assert kernel_parsing.parse_kernel(kernel.text()) == kernel
     assert isinstance(kernel.rows, CompositeKernel)
     assert kernel.label.bandwidth == pytest.approx(kernel_parsing.median_distance(NUMBERS[:, -1:], "euclidean", 0))
-    with pytest.raises(BadUsage, match="one & stands between"):
+    with pytest.raises(BadUsage, match="write KERNEL&KERNEL, the first for rows"):
         kernel_parsing.parse_kernel("gaussian&hamming&linear")
-    with pytest.raises(BadUsage, match="one & stands between"):
+    with pytest.raises(BadUsage, match="write KERNEL&KERNEL, the first for rows"):
         kernel_parsing.parse_kernel("gaussian&stein:imq")
-    with pytest.raises(DataError, match="have a column beside it"):
+    with pytest.raises(DataError, match="need at least one more column"):
         kernel.check(NUMBERS[:, :1])
     assert (
         kernel_parsing.inexact_part(kernel_parsing.parse_kernel("gaussian&rational-quadratic:1,0.5")).text() == "rational-quadratic:1,0.5"

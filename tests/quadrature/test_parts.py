@@ -38,7 +38,7 @@ def test_weights_of_rows_sum_to_one_and_bad_ones_are_refused() -> None:
     np.testing.assert_array_equal(row_groups.weigh_rows(X, None, None, None).weights, np.full(60, 1 / 60))
     found = row_groups.weigh_rows(X[:2], np.array([0, 4]), None, None)
     assert found.weights.tolist() == [0.0, 1.0]
-    with pytest.raises(DataError, match="needs at least two rows and has one"):
+    with pytest.raises(DataError, match="needs at least two rows, but has one"):
         row_groups.weigh_rows(X[:1], None, None, None)
     for bad in ([-1.0, 2.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]):
         with pytest.raises(DataError, match="weights of rows must be finite, not negative and not all 0"):
@@ -83,7 +83,7 @@ def test_rows_with_other_candidates_are_one_group() -> None:
 
 def test_closed_forms_have_their_own_columns() -> None:
     target = UniformTarget(np.zeros(1), np.full(1, 3.0))
-    with pytest.raises(BadUsage, match="--scale goes with --target rows"):
+    with pytest.raises(BadUsage, match="--scale works only with --target rows"):
         row_groups.group_of_closed_form(target, None, np.array([2.0]), 4, polish=False)
     plain = row_groups.group_of_closed_form(target, None, np.ones(1), 4, polish=True)
     assert (plain.polish, plain.points.shape, plain.count) == (None, (0, 1), 4)
@@ -262,7 +262,7 @@ def test_counts_of_a_state_are_within_its_room() -> None:
     for size in (1, 2):
         replace(active, size=size).validate()
     for size in (0, 3):
-        with pytest.raises(DataError, match="atoms in use and room for 2"):
+        with pytest.raises(DataError, match="atoms in use, but space for 2"):
             replace(active, size=size).validate()
     hull = simplex.empty_hull(3, 1.0)
     held = min_norm_point.State(0, hull, "", 0, *np.zeros((2, 2)), np.zeros(3), np.zeros(0, int))
@@ -271,7 +271,7 @@ def test_counts_of_a_state_are_within_its_room() -> None:
         if good:
             held.validate()
         else:
-            with pytest.raises(DataError, match="atoms in use and room for 2"):
+            with pytest.raises(DataError, match="atoms in use, but space for 2"):
                 held.validate()
     at = selection_problem.SelectionState(3, 0, "rule", 1, [], None, None, None, None, [])
     at.validate()

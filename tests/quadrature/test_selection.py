@@ -84,7 +84,7 @@ def test_samples_of_another_run_are_refused(rows):
     other = problem_of(rows[::-1], (8,))
     with pytest.raises(BadUsage, match="not among the candidates"):
         selection_problem.continue_groups(list(other.groups), value, "herding", kernel, np.ones(3))
-    with pytest.raises(BadUsage, match="chose from 200 candidates, there are 150"):
+    with pytest.raises(BadUsage, match="chose from 200 candidates, but now there are 150"):
         selection_problem.continue_groups(list(problem_of(rows[:150], (8,)).groups), value, "herding", kernel, np.ones(3))
 
 
@@ -140,7 +140,7 @@ def test_going_on_with_an_estimated_norm_equals_one_run(rows):
     problem = problem_of(rows, (5,), **made)
     value = result_assembly.samples_artifact(problem, few, [None], kind="rule", projected=False, scale=np.ones(3))
     assert value.summary.norm_error[0] == few.done[0].norm_error
-    with pytest.raises(BadUsage, match="is estimated, or is to be, but not both"):
+    with pytest.raises(BadUsage, match="is estimated either for the samples or now, but not for both"):
         selection_problem.continue_groups(list(problem.groups), value, "herding", value.kernel, np.ones(3))
 
 

@@ -170,7 +170,7 @@ def test_texts_that_are_none(text, what):
 def test_what_cannot_be():
     with pytest.raises(DataError, match="the covariance of the columns is singular"):
         stein_kernels.set_covariance(SteinKernel("imq", smpcov=True), np.repeat(POINTS[:, :1], 2, axis=1))
-    with pytest.raises(BadUsage, match="cannot be drawn from"):
+    with pytest.raises(BadUsage, match="cannot sample from this target"):
         ScoreTarget(4).sample(RANDOM, 3)
-    with pytest.raises(DataError, match="points and scores of as many columns"):
+    with pytest.raises(DataError, match="as many columns of scores as of points"):
         SteinKernel("imq", 1.0).check(np.zeros((2, 3)))

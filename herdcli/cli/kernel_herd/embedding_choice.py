@@ -72,7 +72,10 @@ def _embedding_of_extended_samples(request: Request, earlier: Samples) -> Embedd
 
     have = earlier.embedding or "exact"
     if request.embedding not in (None, have):
-        raise BadUsage(f"the samples are of --embedding {have}, not of {request.embedding}", hint="repeat their options")
+        raise BadUsage(
+            f"the samples were made with --embedding {have}, not with {request.embedding}",
+            hint="repeat the options with which they were made",
+        )
     return approximation.parse_embedding(have)
 
 

@@ -89,7 +89,7 @@ def open_rows(session: Session, request: Request) -> Iterator[IndexedRows]:
         session.inputs["data"] = artifact = found.artifact
         session.account_for(found)
         if found.count < 2:
-            raise DataError("needs at least two rows and has one", where=artifact.name)
+            raise DataError("needs at least two rows, but has one", where=artifact.name)
         session.console.detail(f"{artifact.name}: {group_digits(found.count)} rows, sha256 {artifact.sha256[:12]}")
         column = request.row_weight
         _, names, left_out = sampler_chains.coordinate_columns(artifact.value.X, found.names, (column,))

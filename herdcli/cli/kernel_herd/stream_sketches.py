@@ -139,7 +139,7 @@ class StreamBlocks:
         """Rows (n, d) and weights (n,) of the first block, which `block` gives again.  Raises DataError for a single row."""
         self._first = self._next()
         if self._first is None or len(self._first[0]) < 2:
-            raise DataError("needs at least two rows and has one")
+            raise DataError("needs at least two rows, but has one")
         return self._first
 
     def block(self, step: int, proof: Array) -> tuple[Array, Array] | None:

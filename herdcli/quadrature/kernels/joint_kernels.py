@@ -36,7 +36,7 @@ class JointKernel:
     def check(self, X: Array) -> None:
         """Raise DataError where there is no column beside the label in rows X (n, d + 1), or a part is not defined on them."""
         if X.shape[1] < 2:
-            raise DataError("rows with a label have a column beside it")
+            raise DataError("rows with a label need at least one more column")
         self.rows.check(X[:, :-1])
         self.label.check(X[:, -1:])
 

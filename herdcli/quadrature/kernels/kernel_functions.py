@@ -304,7 +304,10 @@ class BernoulliKernel:
         if outside.any():
             row = int(np.argmax(outside))
             hint = "scale the columns to [0, 1], or choose another kernel"
-            raise DataError(f"{int(outside.sum())} rows lie outside [0, 1] (first: row {row}), where bernoulli is defined", hint=hint)
+            raise DataError(
+                f"{int(outside.sum())} rows lie outside [0, 1] (first: row {row}), but the bernoulli kernel is defined only there",
+                hint=hint,
+            )
 
     def text(self) -> str:
         """`bernoulli:ν`."""
@@ -380,4 +383,4 @@ def check_definite(kernel: Kernel, X: Array, *, rows: int = 256) -> None:
     eigenvalues = np.linalg.eigvalsh(kernel.matrix(sample, sample))  # decides nothing that is written
     if eigenvalues[0] < -1e-10 * max(abs(eigenvalues[-1]), np.finfo(float).tiny):
         message = f"the kernel {kernel.text()} is indefinite on these rows (smallest eigenvalue {eigenvalues[0]:.3g})"
-        raise DataError(message, hint="sums and products of kernels with positive weights are definite")
+        raise DataError(message, hint="use sums and products of kernels with positive weights, which are always positive definite")

@@ -38,7 +38,9 @@ def parse_kernel(text: str) -> k.Kernel:
 def _parse_joint(text: str) -> joint_kernels.JointKernel:
     rows, _, label = text.partition(joint_kernels.MARK)
     if joint_kernels.MARK in label or any(part.strip().lower().startswith("stein") for part in (rows, label)):
-        raise BadUsage(f"--kernel '{text}' is not a kernel: one & stands between a kernel on rows and one on labels, neither Stein's")
+        raise BadUsage(
+            f"--kernel '{text}' is not a kernel: write KERNEL&KERNEL, the first for rows and the second for labels, without Stein kernels"
+        )
     return joint_kernels.JointKernel(parse_kernel(rows), parse_kernel(label))
 
 
@@ -80,7 +82,7 @@ def _parse_leaf(text: str, whole: str) -> k.Kernel:
 def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError("parameters are finite numbers")
+        raise ValueError("parameters must be finite numbers")
     return number
 
 
@@ -164,5 +166,5 @@ def median_distance(X: Array, metric: str, seed: int) -> float:
     if median == 0.0 and distances.any():
         median = float(np.median(distances[distances > 0]))
     if median == 0.0:
-        raise DataError("all rows are equal: the bandwidth is 0", hint="give one with --bandwidth, or check the columns")
+        raise DataError("all rows are equal: the bandwidth is 0", hint="choose a bandwidth with --bandwidth, or check the columns")
     return median

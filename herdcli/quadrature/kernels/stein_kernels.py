@@ -77,7 +77,7 @@ class SteinKernel:
     def check(self, X: Array) -> None:
         """Raise DataError unless rows X have an even number of columns."""
         if X.shape[1] % 2:
-            raise DataError("rows of a Stein kernel are points and scores of as many columns")
+            raise DataError("rows for a Stein kernel need as many columns of scores as of points")
 
     def text(self) -> str:
         """As it is typed, the length that was chosen included."""
@@ -107,7 +107,7 @@ def set_covariance(kernel: SteinKernel, X: Array) -> SteinKernel:
     """The kernel with the metric of points X (n, d).  Raises DataError where their covariance is singular."""
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(X, rowvar=False)))
     if values[0] <= SINGULAR * values[-1]:
-        raise DataError("the covariance of the columns is singular", hint="leave out columns that depend on others, or stein:imq")
+        raise DataError("the covariance of the columns is singular", hint="leave out columns that depend on others, or use stein:imq")
     inverse = (vectors / values) @ vectors.T
     return replace(kernel, metric=tuple(map(tuple, (0.5 * (inverse + inverse.T)).tolist())))
 
@@ -137,7 +137,7 @@ class ScoreTarget:
 
 
 def _no_sampling_error() -> BadUsage:
-    return BadUsage("a law known by its scores cannot be drawn from", hint="--rule greedy or herding")
+    return BadUsage("cannot sample from this target: only its score function is known", hint="use --rule greedy or herding")
 
 
 def points_without_scores(kernel: Kernel, rows: Array) -> Array:

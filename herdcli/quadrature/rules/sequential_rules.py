@@ -130,7 +130,7 @@ def initial_state(problem: SequenceProblem, count: int) -> State:
 def extend_state(problem: SequenceProblem, state: State, count: int) -> State:
     """The same state with room for `count` atoms: the run goes on where it ended."""
     if count < state.step:
-        raise BadUsage(f"there are {state.step} atoms already, more than the {count} wanted")
+        raise BadUsage(f"the samples already have {state.step} atoms, more than the {count} wanted")
     empty = initial_state(problem, count)
     for name in ("index", "atoms", "embedding", "rate", "mmd", "gap"):
         getattr(empty, name)[: state.step] = getattr(state, name)[: state.step]

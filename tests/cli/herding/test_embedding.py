@@ -70,7 +70,7 @@ def test_going_on_keeps_the_embedding(herd, table, tmp_path):
     ended = herd("kernel-herd", table, "-m", 12, "--extend", "few.h5", "--embedding", "exact", "-o", "x.h5")
     assert (ended.code, ended.err.splitlines()[0]) == (
         2,
-        "herd kernel-herd: the samples are of --embedding fourier:100, not of exact",
+        "herd kernel-herd: the samples were made with --embedding fourier:100, not with exact",
     )
 
 

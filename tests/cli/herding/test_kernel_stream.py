@@ -113,7 +113,7 @@ def test_a_resumed_run_passes_over_what_it_has_seen_and_knows_it():
     ("options", "stdin", "code", "message"),
     [
         ((), piped("csv") + b"1,2\n", 65, "herd kernel-herd: stdin: row 700 has 2 values, expected 3"),
-        ((), b"a,b\n1,2\n", 65, "herd kernel-herd: stdin: needs at least two rows and has one"),
+        ((), b"a,b\n1,2\n", 65, "herd kernel-herd: stdin: needs at least two rows, but has one"),
         ((), b"a,b\n1,2\n3,\n", 65, "herd kernel-herd: stdin: column 'b' has 1 missing value (first: row 1)"),
         ((), piped("stream")[:-3000], 65, "herd kernel-herd: stdin: the Arrow stream cannot be read"),
         (("--embedding", "exact"), piped("csv"), 2, "herd kernel-herd: --embedding exact needs all rows in memory"),

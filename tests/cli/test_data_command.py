@@ -129,7 +129,7 @@ def test_all_asks_for_licences_at_the_end(three_sets, tmp_path):
     (tmp_path / "spambase.h5").write_text("")
     ended = CliRunner().invoke(cli, ["data", "--all"])
     assert isinstance(ended.exception, BadUsage)
-    assert str(ended.exception) == "left out until their licences are accepted: yale"
+    assert str(ended.exception) == "these data sets need an accepted licence: yale"
     assert ended.exception.hint == "if your use is allowed: herd data --all --accept-licence"
 
 

@@ -251,7 +251,7 @@ def test_calibration_chooses_its_rows():
 
 
 def test_calibration_without_rows_says_what_to_do():
-    with pytest.raises(BadUsage, match="no energies of training rows") as caught:
+    with pytest.raises(BadUsage, match="--calibrate cross-fit needs energies of training rows") as caught:
         energy_classification.calibrate_energies(class_scores(), replace(SMALL, calibrate="cross-fit"))
     assert "--folds" in caught.value.hint
     scores = class_scores()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from herdcli.online.tags import Tagger
 
 
-MORE = "learn more examples, or ask for less coverage"
+MORE = "learn from more examples, or choose a lower --coverage"
 
 
 def apply_classifier(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
@@ -54,7 +54,7 @@ def apply_predictor(session: Session, fitted: Artifact, request: Request) -> tup
         half = _coverage_of_model(session, fitted).threshold
         if not np.isfinite(half):
             known = model.coverage.calibrated if model.coverage else 0
-            raise DataError(f"has {known} scores to calibrate by, too few for intervals of this coverage", where=fitted.name, hint=MORE)
+            raise DataError(f"has {known} calibration scores, too few for intervals with this coverage", where=fitted.name, hint=MORE)
         X = score[:, :1] + np.array([0.0, -half, half])
         said = f"{len(X)} rows × a prediction and an interval of width {2 * half:.4g}"
         return Dataset(X, feature_names=[title, "lower", "upper"]), said
@@ -88,7 +88,7 @@ def refuse_unavailable(fitted: Artifact, request: Request) -> None:
             raise BadUsage(f"--explain is for models made by herd nherd-train, not for a {fitted.kind}", hint="herd apply without it")
         return
     if request.explain is not None and request.want is not None:
-        raise BadUsage("--explain shows what one prediction is made of, and no --want", hint="leave one of them out")
+        raise BadUsage("--explain and --want exclude each other", hint="leave one of them out")
     if request.explain is not None and fitted.kind == "tagger":
         raise BadUsage(
             "--explain shows one prediction, and a tagger makes one for each label", hint="herd info MODEL --top 20 shows weights"
@@ -106,7 +106,7 @@ def _coverage_of_model(session: Session, fitted: Artifact) -> Coverage:
     found: Coverage = fitted.value.coverage
     if not found.calibrated:
         hint = "herd merge --data FILE gives it examples that no shard has learned"
-        raise DataError("has no scores to calibrate sets by", where=fitted.name, hint=hint)
+        raise DataError("has no calibration scores, which prediction sets need", where=fitted.name, hint=hint)
     what = "intervals" if fitted.kind == "predictor" else "sets"
     session.console.note(f"{what} hold the truth of {found.level:g} of the rows if these are exchangeable with the {found.calibrated} that")
     session.console.note("calibrated the model: drawn from one source, and not the later ones of a stream that drifts")

@@ -51,7 +51,7 @@ def command(session: Session, request: Request) -> None:
         outputs.check_text(session)
     fitted = session.load(request.model, "model", kinds=[*kinds_with("apply"), "dataset"], missing=True, as_stored=True)
     if fitted.kind == "dataset":
-        raise DataError("is a data set, and the model comes first", where=fitted.name, hint="herd apply MODEL DATA")
+        raise DataError("is a data set, but the first argument must be the model", where=fitted.name, hint="herd apply MODEL DATA")
     exact_mode.refuse_kind(session, fitted.kind, fitted.name)
     if request.want in OF_EM and fitted.kind not in (*EM, *IN_TIME):
         raise BadUsage(f"--want {request.want} is for models made by herd em, not for a {fitted.kind}", hint="herd apply without --want")

@@ -31,7 +31,7 @@ def explain(session: Session, fitted: Artifact, request: Request) -> None:
     assert request.explain is not None
     if model.mean is None:
         hint = "nherd-train without --kernel makes a model that has some"
-        raise DataError("--explain needs weights of features, and a kernel has none", where=fitted.name, hint=hint)
+        raise DataError("--explain needs weights for features, but a kernel model has none", where=fitted.name, hint=hint)
     suffix = Path(session.output).suffix.lower()
     if suffix not in FORMATS and session.output != "-":
         raise BadUsage("--explain writes a table as text", where=session.output, hint=f"-o FILE with one of {' '.join(FORMATS)}")

@@ -51,7 +51,7 @@ def row_map(session: Session, fitted: Artifact, request: Request) -> RowMap:
         raise BadUsage("a dbn has no energies, only a bound on its likelihood", hint="--want features or states; herd eval --data FILE")
     want = request.want or ("features" if model.scores is None else "classes")
     if want == "classes" and model.scores is None:
-        raise BadUsage("--want classes needs a model of classes", hint="fit-rbm --per-class makes one")
+        raise BadUsage("--want classes needs a model with one part for each class", hint="fit-rbm --per-class makes one")
     rows = rows_for_model(session, model, data, request, default=0.5, sparse=len(layers) == 1 and want != "states")
     function, width, unit = _row_function(session, layers, want, request)
     kept, names = data.value, model.classes if want in ("energies", "classes") else None

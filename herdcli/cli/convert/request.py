@@ -79,7 +79,7 @@ class Request:
     patches: int | None = option(
         whole(1),
         metavar="SIZE",
-        only=Excludes("segments", refusal="--patches and --segments cut in different ways", hint="ask for one at a time"),
+        only=Excludes("segments", refusal="--patches and --segments exclude each other", hint="ask for one at a time"),
         help="Images: cut out squares of SIZE × SIZE pixels at random positions.",
     )
     segments: int | None = option(

@@ -51,7 +51,7 @@ def binarize_at_median(session: Session, data: Dataset, where: str) -> Dataset:
     training = slice(None) if data.split is None else data.split == TRAIN
     rows = data.X[training]
     if not len(rows):
-        raise DataError("has no training rows, which --binarize median cuts in halves", where=where)
+        raise DataError("has no training rows, but --binarize median computes the medians from them", where=where)
     on = at_or_above(data.X, cuts(rows))
     if constant := int((on == on[0]).all(axis=0).sum()):
         session.console.note(f"{constant} of {on.shape[1]} columns have one value only")
@@ -84,7 +84,7 @@ def _bit_dataset(data: Dataset, on: Array) -> Dataset:
 
 def _transpose(session: Session, data: Dataset) -> Dataset:
     if any(item is not None for item in (data.y, data.split, data.weight)):
-        session.console.note("labels, splits and weights belong to rows: --transpose drops them")
+        session.console.note("--transpose drops labels, splits and weights because they belong to rows")
     return _dataset_like(data, data.X.T.tocsr() if data.is_sparse else np.ascontiguousarray(data.X.T))
 
 

@@ -115,7 +115,7 @@ def fetch_all(session: Session, *, accept_licence: bool) -> None:
     if unaccepted:
         names = ", ".join(entry.name for entry in unaccepted)
         raise BadUsage(
-            f"left out until their licences are accepted: {names}", hint="if your use is allowed: herd data --all --accept-licence"
+            f"these data sets need an accepted licence: {names}", hint="if your use is allowed: herd data --all --accept-licence"
         )
 
 

@@ -22,7 +22,7 @@ def warn_of_constant_columns(console: Console, variance: Array, names: list[str]
         if bayes:
             console.warn(f"{few}, for which --bayes still pays in every component; leave {it} out")
         else:
-            console.note(f"{few}, from which nothing is learned; {its} taken to be {least:.3g}")
+            console.note(f"{few}, without influence on the fit; {its} taken to be {least:.3g}")
     return len(flat)
 
 

@@ -52,7 +52,7 @@ def _require_two_states(series: SequenceTable) -> None:
     """Raise DataError for a column of text with more than two levels, which bits do not have."""
     for name, levels in series.history.recoding.levels.items():
         if len(levels) > 2:
-            raise DataError(f"column '{name}' has {len(levels)} states, and bits have two", hint="--emission categorical")
+            raise DataError(f"column '{name}' has {len(levels)} states, but --emission bits needs two", hint="--emission categorical")
 
 
 def _training_sequences(series: SequenceTable, request: Request) -> ChainSequences:
@@ -135,8 +135,6 @@ def _warn_of_result(session: Session, value: MarkovChain, made: PreparedChainFit
             session.console.note(f"{many} raised to the floor of {value.floor:.3g}")
     sequence_models.warn_of_early_end(session, value, request)
     if found.size > 1 and made.rows.training.count == 1 and value.first.sum() > 1:
-        session.console.warn(
-            "one sequence tells nothing about how others begin: the first state's probabilities are those of its first row"
-        )
+        session.console.warn("there is only one sequence, so the probabilities of the first state are those of its first row")
     if found.size > 1 and made.rows.training.rows == made.rows.training.count:
-        session.console.warn("no sequence has a second row: nothing can be learned about the transitions")
+        session.console.warn("no sequence has a second row, so the transitions cannot be learned")

@@ -27,7 +27,7 @@ def hmm_network_from_files(session: Session, request: Request) -> tuple[Network,
     from herdcli.em.sequence.sequences import group_rows
 
     if request.evidence is None:
-        raise BadUsage("from-hmm needs the rows that its states are to explain", hint="--evidence FILE")
+        raise BadUsage("from-hmm needs an observed sequence", hint="name it: --evidence FILE")
     fitted = session.load(request.source, "model", kinds={"hmm"})
     model: MarkovChain = fitted.value
     data, key = sequences.load_sequences(session, request.evidence, input_format=None, label=None)

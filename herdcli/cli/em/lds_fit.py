@@ -76,7 +76,7 @@ def split_controls(data: Dataset, names: tuple[str, ...] | None) -> tuple[Datase
             raise DataError(f"column '{name}' holds no numbers, which --controls needs")
         found.append(np.asarray(column, dtype=np.float64))
     if names and not data.X.shape[1]:
-        raise DataError("has no columns beside its controls")
+        raise DataError("has no columns other than its controls")
     return data, np.column_stack(found) if found else None
 
 
@@ -117,8 +117,8 @@ def _warn_of_result(session: Session, value: LinearDynamics, made: PreparedDynam
         console.warn(f"{many} raised to the floor: columns are constant or depend on each other, or a state moves without noise")
     sequence_models.warn_of_early_end(session, value, request)
     if known is not None and known.sequences == 1:
-        console.warn("one sequence tells nothing about how others begin: μ and P are those of its own first state")
+        console.warn("there is only one sequence, so μ and P are those of its own first state")
     if known is not None and known.rows == known.sequences:
-        console.warn("no sequence has a second row: nothing can be learned about how states move")
+        console.warn("no sequence has a second row, so the dynamics cannot be learned")
     if value.radius > 1.0:
         console.warn(f"the system is unstable: the largest eigenvalue of A is {value.radius:.4g}, and forecasts grow without bound")

@@ -68,7 +68,7 @@ def _warn_of_result(session: Session, value: Made, found: SearchResult, request:
     if isinstance(value, Clusters) and len(value.centre) < found.size:
         few = f"{len(value.centre)} different centre{'s' * (len(value.centre) != 1)}"
         why = "the training rows have no more different values" if not value.ledger.log_likelihood[-1] else "others came to the same place"
-        session.console.warn(f"{found.size} clusters were asked for, and {few} found: {why}")
+        session.console.warn(f"{found.size} clusters were wanted, but {few} found: {why}")
 
     many = int(value.ledger.floors[-2:].max(initial=0))
     if isinstance(value, (Mixture, FactorModel)) and request.model != "pca":
@@ -86,7 +86,7 @@ def _warn_of_result(session: Session, value: Made, found: SearchResult, request:
         factors = f"{most} factor{'s' if most != 1 else ''}"
         session.console.warn(f"{len(value.mean)} columns determine at most {factors}: these {found.size} are not unique")
     if found.size == 1 and len(found.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
-        session.console.note("by this criterion one component is enough; --covariance diagonal needs fewer parameters for each")
+        session.console.note("this criterion chooses one component; --covariance diagonal has fewer parameters and may find more")
     if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
         session.console.warn(f"the best number of components is the end of the range, {found.size}; try a wider one")
 

@@ -67,7 +67,7 @@ BY_BOUND = OneOf(
     hint="leave out --criterion",
 )
 LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
-STATE_PER_CLASS = Excludes("components", refusal="--per-class has a state for each class", hint="leave out --components")
+STATE_PER_CLASS = Excludes("components", refusal="--per-class makes one state for each class", hint="leave out --components")
 ROWS = OneOf("model", *named("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
 UNLABELLED = Excludes("per_class", refusal="--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
 METHOD = Condition("has_method", refusal="--init {init} cannot start --model {model}", hint="--init random")

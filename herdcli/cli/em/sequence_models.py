@@ -71,7 +71,7 @@ def _drop_constant_columns(session: Session, series: SequenceTable, request: Req
     if kept.all():
         return series
     if not any(keep for keep, name in zip(kept, names, strict=True) if name not in controls):
-        raise DataError("no column has two values in the training rows", hint="a model in time needs a column that varies")
+        raise DataError("no column has two values in the training rows", hint="a sequence model needs a column that varies")
     places = np.flatnonzero(kept)
     X = np.ascontiguousarray(series.data.X[:, places])
     data = replace(series.data, X=X, feature_names=[names[place] for place in places], image_shape=None)

@@ -68,7 +68,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     model = layers[0]
     if request.data is None:
         if model.elsewhere is not None:
-            session.console.warn(f"{artifact.name} has the digest of its held-out rows alone: --data supplies them")
+            session.console.warn(f"{artifact.name} stores only a digest of its held-out rows: --data FILE supplies them")
         return artifact
     known = model.elsewhere
     data = _load_evaluation_rows(session, model, request.data)

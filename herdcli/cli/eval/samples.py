@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 def with_target(session: Session, artifact: Artifact, request: Request) -> Artifact:
     """Samples, or a data set seen as equally weighted samples, beside the target of --data or --target; traced with --trace."""
     if artifact.kind == "dataset" and not (request.target or request.data or request.scores):
-        raise BadUsage("a data set is compared with a target", where=artifact.name, hint="--data FILE, --target NAME or --scores FILE")
+        raise BadUsage(
+            "to evaluate a data set, herd needs a target", where=artifact.name, hint="--data FILE, --target NAME or --scores FILE"
+        )
     atoms, names = rows_and_names(artifact)
     own = artifact.value if artifact.kind == "samples" else None
     weight = samples.normalized_weights(artifact.value.weight, len(atoms), None if own is None else own.groups)
@@ -54,11 +56,11 @@ def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) ->
     """Atoms beside their scores, in the columns of a Stein kernel: the one of --kernel, else of the samples, else stein:imq."""
     own = artifact.value if artifact.kind == "samples" else None
     if request.target or request.data:
-        raise BadUsage("--scores are of the target itself", hint="leave out --data and --target")
+        raise BadUsage("--scores already describe the target", hint="leave out --data and --target")
     text = request.kernel or (own.kernel if own is not None and own.kernel.startswith("stein") else "stein:imq")
     kernel = parse_kernel(text)
     if not isinstance(kernel, SteinKernel):
-        raise BadUsage(f"--scores go with a Stein kernel, not with {text}", hint="--kernel stein:imq")
+        raise BadUsage(f"--scores need a Stein kernel, not {text}", hint="--kernel stein:imq")
     X, _, S = stein_scores.read_scores(session, request.scores, *rows_and_names(artifact), artifact.name)
     scale: Array = np.ones(X.shape[1]) if own is None or own.scale is None else own.scale
     return np.concatenate([X / scale, S * scale], axis=1), choose_length_scales(kernel, X / scale, "median", request.seed)
@@ -68,7 +70,7 @@ def _read_target(session: Session, request: Request, dimension: int, names: list
     """The target of --target or --data, in the columns of the atoms."""
     if request.target:
         if request.data:
-            raise BadUsage("--data and --target are both targets", hint="give one of them")
+            raise BadUsage("--data and --target exclude each other", hint="give one of them")
         return parse_target(session, request.target, dimension)
     read = session.load(str(request.data), "data", kinds={"dataset", "samples"})
     X, have = rows_and_names(read)

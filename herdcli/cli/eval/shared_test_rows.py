@@ -57,5 +57,5 @@ def warn_of_differences(session: Session, artifacts: Sequence[Artifact]) -> None
     for name, rows in known[1:]:
         why = known[0][1].difference(rows)
         if why is not None:
-            session.console.warn(f"{known[0][0]} and {name} are judged on different test rows: {why}")
+            session.console.warn(f"{known[0][0]} and {name} are evaluated on different test rows: {why}")
             return

@@ -147,7 +147,7 @@ def _match_states(x: Array, cardinality: Array, names: list[str] | None, data: A
         known = (model.states or [])[ends[i] : ends[i + 1]]
         if strange := [level for level in levels if level not in known]:
             hint = f"its states are {', '.join(known)}" if known else "it names no states: BIF does"
-            raise DataError(f"'{strange[0]}' is no state of the network's variable '{name}'", where=data.name, hint=hint)
+            raise DataError(f"'{strange[0]}' is not a state of the network's variable '{name}'", where=data.name, hint=hint)
         place = np.array([*(known.index(level) for level in levels), -1])
         places[:, k], numbers[k] = place[x[:, k]], len(known)
     return places, numbers
@@ -180,7 +180,7 @@ def _match_variables(
     by_name = {name: k for k, name in enumerate(own)}
     if strange := [name for name in own if name not in titles]:
         raise DataError(
-            f"column '{strange[0]}' is no variable of the network", where=where, hint="its variables are " + ", ".join(titles[:6])
+            f"column '{strange[0]}' is not a variable of the network", where=where, hint="its variables are " + ", ".join(titles[:6])
         )
     made = np.full((len(x), model.count), -1, dtype=np.int64)
     for i, name in enumerate(titles):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 DEFAULT_THRESHOLD = 0.4
-OTHER_STATES = "the columns have other states than the network of --base names"
+OTHER_STATES = "the columns have different states from those that the network of --base names"
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,10 @@ def _is_binary(value: Dataset, request: Request, *, text: bool) -> bool:
         asked = next((name for name in ("threshold", "value_range") if getattr(request, name) is not None), None)
         if asked or request.values == "two":
             option = {"threshold": "--threshold", "value_range": "--range", None: "--values two"}[asked]
-            raise BadUsage(f"{option} is for columns of numbers, and columns of text are states", hint="--categorical none leaves text out")
+            raise BadUsage(
+                f"{option} is for columns of numbers, but text columns are states already",
+                hint="--categorical none leaves text columns out",
+            )
         return False
     if request.values != "auto":
         return bool(request.values == "two")

@@ -68,7 +68,7 @@ def _induce_pairs(session: Session, inputs: LearningInputs, asked: LearningSetti
         a, b = (problem.names[k] if problem.names else f"x{k}" for k in (i, j))
         session.console.note(f"{len(added)} pairs added, the first {a} and {b}; gains from {first:.3g} to {last:.3g} nats a row")
     if len(added) < request.induce:
-        session.console.warn(f"only {len(added)} pairs could be added: no other pair gains anything or fits into memory")
+        session.console.warn(f"only {len(added)} pairs could be added: no other pair improves the likelihood and fits into memory")
     return replace(inputs, problem=problem)
 
 

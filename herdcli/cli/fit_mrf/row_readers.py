@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
-STATES = "--values states, or --values two with --range LO,HI, says it of all rows"
+STATES = "--values states, or --values two with --range LO,HI, decides it for all rows"
 
 
 WHOLE = (
@@ -76,7 +76,7 @@ class ValueReading:
         if not wrong.any():
             return
         row, column = np.argwhere(wrong)[0]
-        message = f"column {column} has {given[row, column]:g} in row {first + row}, which a part of the rows does not tell how to read"
+        message = f"column {column} has {given[row, column]:g} in row {first + row}, which is ambiguous if only a part of the rows is read"
         raise AmbiguousValues(message, where=where, hint=WHOLE if self.asked else STATES)
 
 
@@ -188,4 +188,7 @@ def require_same_reading(values: ValueReading, seen: Array, request: Request) ->
     cut = dataset_preparation.two_level_threshold((float(seen[0]), float(seen[-1])), values.limits)
     if any((value >= cut) != (value >= values.cut) for value in seen.tolist()):
         told = " and ".join(f"{value:g}" for value in seen.tolist())
-        raise AmbiguousValues(f"has no other values than {told}, which a part of the rows does not tell how to read", hint="--threshold F")
+        raise AmbiguousValues(
+            f"has no other values than {told}, which is ambiguous if only a part of the rows is read",
+            hint="--threshold F",
+        )

@@ -68,7 +68,7 @@ def _load_lower_layers(session: Session, path: str | None) -> list[RBM]:
     found = session.load(path, "below", kinds=set(kinds_with("harmonium")))
     layers: list[RBM] = list(model_layers(found.value))
     if layers[0].labels is not None:
-        raise DataError("is a model of rows with labels, which is no layer", where=found.name)
+        raise DataError("is a model of rows with labels, which cannot be a layer", where=found.name)
     if layers[0].count > 1:
         raise DataError("has one model for each class, but a layer is a single model", where=found.name)
     return [replace(part, holdout=None, scores=None) for part in layers]

@@ -56,7 +56,7 @@ def note_omitted_heldout_rows(session: Session, model: RBM) -> None:
 
     if model.elsewhere is not None:
         held = group_digits(model.elsewhere.valid + model.elsewhere.test)
-        session.console.note(f"the artifact has the digest of its {held} held-out rows alone: herd eval --data supplies them")
+        session.console.note(f"the artifact stores only a digest of its {held} held-out rows: evaluate it with herd eval --data FILE")
 
 
 def warn_of_nearly_improper(session: Session, model: RBM) -> None:

@@ -159,9 +159,9 @@ def _require_levels(session: Session, units: str, where: str) -> None:
     for name, levels in recoding.levels.items():
         if len(levels) != int(states):
             raise DataError(
-                f"column '{name}' has {len(levels)} levels, {units} units have {states} states each",
+                f"column '{name}' has {len(levels)} levels, but {units} units have {states} states each",
                 where=where,
-                hint="--columns chooses columns with one number of levels; herd fit-mrf learns columns with any",
+                hint="choose columns with the same number of levels by --columns, or use herd fit-mrf",
             )
 
 

@@ -46,7 +46,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     problem = RecurrentProblem(rows.X[training.chosen], training.offsets, settings, held[VALID])
     if (np.diff(training.offsets) < 2).all():
         hint = "--sequence names the column that groups rows; without --recurrent rows are learned one by one"
-        raise DataError("no training sequence has a second row: there is nothing to recur", where=series.history.name, hint=hint)
+        raise DataError("no training sequence has a second row, so there are no transitions to learn", where=series.history.name, hint=hint)
     algorithm = RecurrentLearning(problem, session.map)
     _warn_of_sequences(session, problem)
     state = session.run(algorithm, label="learning", memory=f"learning from {len(problem.rows)} rows in pieces of {settings.window}")
@@ -78,7 +78,7 @@ def _warn_of_sequences(session: Session, problem: RecurrentProblem) -> None:
         which = f"{long} of {len(lengths)} training sequences {'is' if long == 1 else 'are'} longer than {settings.window} steps"
         console.note(f"{which}: learned in pieces (--window), between which states are handed on and gradients are not")
     if problem.held is None:
-        console.warn("there are no sequences in split 1: the last epoch's model is kept, not the best one's")
+        console.warn("split 1 has no sequences, so the model of the last epoch is kept, not the best one")
 
 
 def _summarize(value: RecurrentRBM, problem: RecurrentProblem) -> str:

@@ -70,11 +70,11 @@ AUTO = OneOf("hidden", "auto")
 SIZES_SEARCHED = Excludes(
     *("recurrent", "pairs", "layers", "below"),
     refusal="--hidden auto and {other} exclude each other",
-    hint="--hidden auto is of a single rbm, or of one for each class",
+    hint="use --hidden auto with a single rbm, or with one for each class",
 )
 SIZE_OF_MODEL = Excludes("model", refusal="--hidden auto and {other} exclude each other", hint="the model decides: leave out --hidden")
 WORDLESS = Condition(
-    "has_no_words", refusal="{option} knows no words", hint="--visible-units words is of a single rbm, or of one for each class"
+    "has_no_words", refusal="{option} does not work with words", hint="use words with a single rbm, or with one for each class"
 )
 PAIRS = Condition("pairs")
 ALGORITHM_OF_PAIRS = OneOf(
@@ -89,7 +89,7 @@ OPTIMIZER_OF_PAIRS = OneOf(
     refusal="--pairs and --optimizer exclude each other",
     hint="a model of pairs is one model of all labels",
 )
-SINGLE = Excludes("per_class", "layers", "below", hint="{option} is of a single rbm")
+SINGLE = Excludes("per_class", "layers", "below", hint="use {option} with a single rbm")
 ONE_MODEL = Excludes("layers", "below", refusal="--layers and --below learn one model, --per-class several", hint="leave one of them out")
 LIKELY = OneOf(
     "labels",
@@ -366,7 +366,7 @@ class Request:
         default=None,
         group=INPUT,
         record=where_given(),
-        only=Excludes(*IN_MEMORY, hint="{option} is of a single rbm"),
+        only=Excludes(*IN_MEMORY, hint="use {option} with a single rbm"),
         help="Read rows from disk in shuffled blocks.  [default: if they would take more than --max-memory]",
     )
     split: str | None = shared_options.split()

@@ -174,7 +174,7 @@ def choose_scale(session: Session, request: Request, basis: Array, names: list[s
     if request.scale == "none" and rows and (found := dominant_column(basis)) is not None:
         name = names[found[0]] if names else f"x{found[0]}"
         session.console.warn(
-            f"column '{name}' has {100 * found[1]:.1f} % of the variance and decides alone which rows are alike: --scale std"
+            f"column '{name}' has {100 * found[1]:.1f} % of the variance, so it dominates all distances between rows: --scale std"
         )
     scale, constant = column_scales(basis, request.scale)
     if constant:
@@ -253,7 +253,7 @@ def _step_sizes(session: Session, request: Request) -> tuple[float, ...]:
     else:
         rates = tuple(float(rate) for rate in read_table(session, request.rates, "step")[0].ravel())
     if not all(0 <= rate <= 1 for rate in rates):
-        raise BadUsage("step sizes lie in [0, 1]")
+        raise BadUsage("step sizes must be from 0 to 1")
     return rates
 
 
@@ -344,7 +344,7 @@ def remove_column(X: Array, names: list[str] | None, column: str, option: str, w
         raise BadUsage(f"{option} {column}: there is no such column", where=where, hint=f"columns: {listed}")
     j = names.index(column)
     if X.shape[1] == 1:
-        raise DataError(f"has no column besides '{column}'", where=where)
+        raise DataError(f"has no column other than '{column}'", where=where)
     return np.delete(X, j, axis=1), [name for name in names if name != column], X[:, j].copy()
 
 

@@ -86,7 +86,7 @@ def load_chains(session: Session, request: Request) -> Artifact:
         parts = [(data, np.full(len(data.X), float(numbers[k] or 0) if own else k + 1.0)) for k, (data, _) in enumerate(parts)]
     elif any(number is None for _, number in parts):
         raise DataError(
-            "some of its files number their chains, and others do not", where=request.source, hint="convert all of them in the same way"
+            "some files number their chains and others do not", where=request.source, hint="convert all of them in the same way"
         )
     digest = hashlib.sha256("".join(artifact.sha256 for artifact in found).encode()).hexdigest()
     chain = np.concatenate([number for _, number in parts if number is not None])
@@ -127,4 +127,4 @@ def note_divergent_draws(session: Session, columns: dict[str, Array]) -> None:
     name = next((name for name in DIVERGENT if name in columns), None)
     if name is not None and (count := int(np.count_nonzero(columns[name]))):
         what = f"{count} of {len(columns[name])} draws are divergent"
-        session.console.warn(f"{what}: the chain may not represent its distribution; they are kept (raise adapt_delta, or reparametrize)")
+        session.console.warn(f"{what}, so the chain may miss part of its distribution (in Stan, raise adapt_delta); the draws are kept")

@@ -68,7 +68,7 @@ def _landmark_count(session: Session, request: Request) -> int:
     session.ignored("block_atoms", "with a pipe, whose rows are not merged and reduced")
     session.ignored("precision", "with a pipe, whose bound takes float64")
     if session.missing is not None:
-        raise BadUsage("--missing does not work with --block-rows and a pipe", hint="complete the rows first, with herd convert")
+        raise BadUsage("--missing does not work with --block-rows and a pipe", hint="fill in missing values first, with herd convert")
     found = parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     if found is None or found.kind != "nystrom":
         raise BadUsage(f"--embedding {request.embedding} needs all rows in memory", hint="--embedding nystrom:R, or no --block-rows")
@@ -148,7 +148,7 @@ class StreamBlocks:
         while self._at < step and self._pass() is not None:
             pass
         if passed and not np.array_equal(self.proof(), proof):
-            raise DataError("its rows are not those that the checkpoint's run has read", hint="start afresh without --resume")
+            raise DataError("its rows differ from those that the run of the checkpoint has read", hint="start afresh without --resume")
         found = self._pass()
         return None if found is None else (found[0] / self.scale, found[1])
 

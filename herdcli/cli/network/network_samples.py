@@ -54,7 +54,7 @@ def _require_names(session: Session, known: Recoding) -> None:
             if str(place) in levels and str(place) != level:
                 message = f"{form} has no names of states: {place}, the place of state '{level}' of '{name}', is the name of another one"
                 raise BadUsage(message, hint="csv, hdf5 and parquet have them")
-    session.console.note(f"{form} has no names of states: their places are written; csv, hdf5 and parquet have names")
+    session.console.note(f"{form} has no names of states, so their indices are written; csv, hdf5 and parquet keep the names")
 
 
 def _sample_rows(session: Session, network: Network, request: Request, known: dict[int, int], number: int) -> Array:
@@ -69,8 +69,10 @@ def _sample_rows(session: Session, network: Network, request: Request, known: di
         session.console.note(told)
     found = session.run(method, label="sampling", memory="the rows and the tables of a batch")
     if found.unmoved and request.count > 1:
-        few = "all chains began at the one possible state that was found, and"
-        session.console.warn(f"{few} {found.unmoved} variables never left it: the rows may miss most of what is possible")
+        few = "all chains started from the only possible state that was found, and"
+        session.console.warn(
+            f"{few} {found.unmoved} variables never changed: the samples may cover only part of the distribution (raise --thin)"
+        )
     rows: Array = found.rows
     for i, state in known.items():
         rows[:, i] = state
@@ -93,7 +95,7 @@ def _given_states(session: Session, network: Network, names: list[str], request:
     X = data.value.X.toarray() if data.value.is_sparse else np.asarray(data.value.X)
     titles = data.value.feature_names or [f"x{i}" for i in range(X.shape[1])]
     if strange := [title for title in titles if title not in names]:
-        raise DataError(f"column '{strange[0]}' is no variable of the network", where=data.name)
+        raise DataError(f"column '{strange[0]}' is not a variable of the network", where=data.name)
     columns = [names.index(title) for title in titles]
     found = []
     for row in X:

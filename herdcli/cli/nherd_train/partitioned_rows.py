@@ -38,9 +38,13 @@ def learn_in_parts(session: Session, request: Request) -> None:
     """Learn this run's parts, and save a `classifier` or a shard of it."""
     outputs.check_artifact(session, "classifier")
     if request.rounds > 1 and session.shard is not None:
-        raise BadUsage("--rounds needs all parts in each round, and a shard has some", hint="--cluster WHERE keeps the parts with workers")
+        raise BadUsage(
+            "--rounds needs all parts in each round, but a shard has only some", hint="--cluster WHERE keeps the parts with workers"
+        )
     if request.model:
-        raise BadUsage("--parts learns each part from nothing, not with --continue", hint="herd merge joins a model with another")
+        raise BadUsage(
+            "--parts learns each part from the start, so it does not work with --continue", hint="herd merge joins a model with another"
+        )
     settings = runs.learning_settings(session, request, None)
     form, label = request.input_format, request.label
     with labelled_examples.open_examples(

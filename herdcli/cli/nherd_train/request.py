@@ -250,22 +250,23 @@ class Request:
         if self.half_life not in ("auto", 0.0) and not (self.linear and self.first_algorithm in reading("half_life")):
             what = f"--algorithm {self.algorithm}" if self.linear else f"--kernel {self.kernel}"
             raise BadUsage(
-                f"--half-life lets evidence fade, of which {what} keeps none", hint="use --algorithm nherd or arow, without --kernel"
+                f"--half-life needs variances that can grow again, but {what} has none",
+                hint="use --algorithm nherd or arow, without --kernel",
             )
         if self.scaling == "standard" and not (self.linear and self.with_bias):
-            raise BadUsage("--scale standard takes features about their means, which needs a bias", hint="--scale online divides alone")
+            raise BadUsage("--scale standard centres the features, which needs a bias", hint="--scale online divides alone")
         if self.shuffle and self.in_order:
             raise BadUsage("--shuffle and --in-order contradict each other", hint="leave one of them out")
         if self.holdout == 1:
-            raise BadUsage("--holdout 1 leaves no example to learn", hint="--holdout 10 judges every tenth")
+            raise BadUsage("--holdout 1 leaves no example to learn", hint="--holdout 10 holds out every tenth example")
         if self.parts > 1 and (self.holdout or self.early_stop):
             raise BadUsage("--parts learns all examples of each part", hint="drop --holdout and --early-stop, or --parts")
         if self.early_stop and self.holdout == 0:
-            raise BadUsage("--early-stop needs examples to judge by", hint="--holdout 10, or leave it out")
+            raise BadUsage("--early-stop needs held-out examples", hint="--holdout 10, or leave it out")
         if self.early_stop and not self.linear:
-            raise BadUsage("--early-stop keeps weights, and a kernel has none", hint="drop --early-stop")
+            raise BadUsage("--early-stop keeps weights, but a kernel model has none", hint="drop --early-stop")
         if self.parts > 1 and not self.linear:
-            raise BadUsage("--parts merges weights, and models of a kernel have no common ones", hint="drop --parts or --kernel")
+            raise BadUsage("--parts merges weights, but kernel models share none", hint="drop --parts or --kernel")
         if not self.linear and self.covariance == "diagonal" and "covariance" in session.given:
             raise BadUsage("--kernel needs the full form", hint="drop --covariance diagonal")
         if not self.linear and self.multiclass == "top-1" and "multiclass" in session.given:
@@ -283,7 +284,7 @@ class Request:
             )
         for name in ("classes", "max_classes", "multiclass", "label_noise", "only", "positive"):
             if name in session.given:
-                raise BadUsage(f"--{name.replace('_', '-')} is about classes, and --task regression has none", hint="leave it out")
+                raise BadUsage(f"--{name.replace('_', '-')} is for classes, but --task regression has none", hint="leave it out")
 
     def _refuse_for_sets(self, session: Session) -> None:
         """Raise BadUsage for what makes sense of one class a row alone, or is not done for sets of labels."""
@@ -294,7 +295,10 @@ class Request:
             raise BadUsage(f"--{name} is not for --task multilabel", hint="leave it out")
         for name in ("multiclass", "label_noise", "only", "positive"):
             if name in session.given:
-                raise BadUsage(f"--{name.replace('_', '-')} is about one class a row, and --task multilabel has sets", hint="leave it out")
+                raise BadUsage(
+                    f"--{name.replace('_', '-')} is for one class in each row, but --task multilabel has sets of labels",
+                    hint="leave it out",
+                )
 
     def warn_of_inherited_options(self, session: Session) -> None:
         """Warnings for options that the model decides."""

@@ -264,7 +264,7 @@ class ReportingLearner(OnlineLearner):
         state = super().step(state)
         if begin == 0 and not self.chosen and state.tally[5] > STRAINED and self.settings.algorithm == "nherd":
             strain = f"C·x'Σx reaches {state.tally[5]:.3g} on the first examples"
-            self.console.warn(f"{strain}: variances collapse at once; use --C auto, --scale online or --normalize l2")
+            self.console.warn(f"{strain}: variances shrink to almost 0 at once; use --C auto, --scale online or --normalize l2")
         for seen, error, loss in state.trace[:, told:].T.tolist():
             self.console.note(f"{int(seen):>10} examples: error {error:.4f}, loss {loss:.4f}")
         if (passes and _pass_count(state) > passes) or state.done:
@@ -349,9 +349,9 @@ def _learn_from_text(session: Session, given: ExampleInput, settings: Settings, 
     )
     if request.cache is not None:
         if isinstance(labels, LabelSetEncoder):
-            raise BadUsage("--cache keeps one label a line, and --task multilabel has sets", hint="leave --cache out")
+            raise BadUsage("--cache stores one label for each line, but --task multilabel has sets of labels", hint="leave --cache out")
         if isinstance(labels, ClassNameEncoder):
-            raise BadUsage("--cache keeps labels as numbers, and these are names", hint="leave --cache out")
+            raise BadUsage("--cache stores labels as numbers, but these are names", hint="leave --cache out")
         _require_file(request.cache)
         kept = CachingReader(request.cache, reader, given.proof, session.console)
     source, classes = _text_source(session, given, kept, labels, settings)
@@ -372,11 +372,11 @@ def _learn_from_text(session: Session, given: ExampleInput, settings: Settings, 
         if settings.early_stop:
             return
         if learner.next_batch(state) is not None:  # a finished run that was resumed has read nothing: this reads all
-            raise DataError("continues where the checkpoint's run had ended", where=given.name, hint=AFRESH)
+            raise DataError("has more lines than when the run of the checkpoint ended", where=given.name, hint=AFRESH)
 
     made = session.run(learner, label="learning", ended=require_end)
     if reader.groups:
-        session.console.warn("qid: of the lines is passed over: groups of lines are not ranked, each line is learned by itself")
+        session.console.warn("qid: is ignored because herd does not learn rankings; each line is learned by itself")
     running = replace(made.running, skipped=reader.skipped)
     made = replace(made, forgetting=None if drift is None else drift.kept)
     made = replace(made, running=running, race=table, bits=reader.bits, text=given.text, zero_based=reader.zero_based)
@@ -401,7 +401,7 @@ def _label_parser(task: str, request: Request, model: Classifier | None, *, name
 def _require_file(cache: str) -> None:
     """Raise BadUsage for a cache that is no file."""
     if cache == "-":
-        raise BadUsage("--cache is read as arrays in place, which stdout cannot be", hint="name a file")
+        raise BadUsage("--cache needs a file that can be read in place, which stdout is not", hint="name a file")
 
 
 def _text_source(
@@ -446,12 +446,12 @@ def _text_reader(given: ExampleInput, request: Request, model: Classifier | None
     vw = given.text == "vw"
     if model is not None and not model.bits and (vw or model.text != given.text):
         learned = f"{model.text} text" if model.text else "a data set"
-        raise DataError(f"is {given.text} text, the model was learned from {learned}", where=given.name)
+        raise DataError(f"is {given.text} text, but the model was learned from {learned}", where=given.name)
     bits = request.hash_bits(given.text, model)
     if request.inverse_map and not bits:
         raise BadUsage("--inverse-map needs hashed features", hint="add --bits 18")
     if request.inverse_map and request.cache is not None:
-        raise BadUsage("--cache keeps columns, and not the names that --inverse-map asks for", hint="leave one of them out")
+        raise BadUsage("--cache stores columns without the names that --inverse-map needs", hint="leave one of them out")
     zero_based = model.zero_based if model is not None else request.zero_based
     names: dict[int, str] | None = {} if request.inverse_map else None
     pairs = model.interactions if model is not None else request.pairs

@@ -60,7 +60,7 @@ def whiten_errors(session: Session, inputs: RegressionInputs, errors: ErrorCovar
     columns = covariance.LeastSquaresColumns(inputs.X[training], np.ones(int(training.sum())), y[training])
     weight = np.ones(len(y)) if inputs.weight is None else inputs.weight
     if not (weight[training] > 0).all():
-        raise DataError("--gls takes weights above 0, which are precisions", where=inputs.history.name)
+        raise DataError("--gls needs weights above 0, because they are precisions", where=inputs.history.name)
     columns, variance = columns.scaled(np.sqrt(weight[training])), 1 / np.maximum(weight, 1e-300)
     if errors.name == "ar1":
         found = _whiten_in_time(session, columns, inputs, training, errors.correlation)
@@ -99,7 +99,7 @@ def _whiten_in_time(
     session.console.note(f"errors of rows next to each other have a correlation of {found.correlation:.4g}")
     if found.correlation > RANDOM_WALK:
         session.console.warn(
-            "the errors are next to a random walk: levels may only seem related; the differences of the columns may say more"
+            "the errors are almost a random walk, so the relation may be spurious; regress the differences of the columns instead"
         )
     return found
 

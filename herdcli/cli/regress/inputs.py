@@ -343,7 +343,7 @@ def _remove_column(data: Dataset, name: str) -> tuple[Array, Dataset]:
     names = list(data.feature_names or [])
     j = names.index(name)
     if data.X.shape[1] == 1:
-        raise DataError(f"has no column besides '{name}'")
+        raise DataError(f"has no column other than '{name}'")
     others = names[:j] + names[j + 1 :]
     if isinstance(data.X, LazyMatrix):
         return data.X.column(j), replace(data, X=data.X.with_columns(np.delete(np.arange(len(names)), j)), feature_names=others)

@@ -103,7 +103,7 @@ def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
             block_sums.Summation(layout, units, rows.source, pilot, session.map, request.weight_kind or "precision"), label="summing up"
         )
         if layout.columns > block_sums.ROBUST:
-            session.console.note(f"sums of more than {block_sums.ROBUST} columns give no robust errors")
+            session.console.note(f"robust standard errors are left out because there are more than {block_sums.ROBUST} columns")
     made = block_sums.RegressionShard(
         place=session.place,
         units=layout.units,

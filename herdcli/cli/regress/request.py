@@ -26,7 +26,7 @@ FORMS = ("ar1", "variance")  # of the errors' covariance; anything else names a 
 
 def _family(needed: str, option: str = "{option}") -> OneOf:
     """Options that are of one family."""
-    refusal = f"{option} is of --family {needed}, not {{family}}"
+    refusal = f"{option} works only with --family {needed}, not {{family}}"
     return OneOf("family", None, needed, refusal=refusal, hint=f"--family {needed}, or leave it out")
 
 
@@ -36,8 +36,10 @@ def _weight_kind(kind: str) -> OneOf:
     return OneOf("weight_kind", None, kind, refusal=refusal, hint="leave out --weight-kind")
 
 
-UNWEIGHTED = Excludes("weights", refusal="{option} says how much a row weighs, so that --weights cannot", hint="leave one of them out")
-TOGETHER = "{option} and {other} do not go together"
+UNWEIGHTED = Excludes(
+    "weights", refusal="{option} sets the weights of the rows, so --weights is not possible", hint="leave one of them out"
+)
+TOGETHER = "{option} and {other} exclude each other"
 OF_TRIALS, OF_EXPOSURE = (UNWEIGHTED, _weight_kind("trials"), _family("bernoulli")), (_weight_kind("exposure"), _family("poisson"))
 KINDS = (
     When(OneOf("weight_kind", "trials"), _family("bernoulli", "--weight-kind {weight_kind}")),
@@ -45,7 +47,7 @@ KINDS = (
 )
 ONE_PENALTY = Excludes("l1", "l2", refusal="--penalty firth takes no further penalty", hint="leave out --l1 and --l2, or --penalty")
 OF_GLS = (
-    OneOf("family", None, "gaussian", refusal="--gls is of --family gaussian, not {family}"),
+    OneOf("family", None, "gaussian", refusal="--gls works only with --family gaussian, not {family}"),
     Excludes("l1", "l2", refusal="--gls takes no penalty", hint="leave out --l1 and --l2, or --gls"),
     Excludes(
         *("weight_kind", "trials", "failures", "exposure"),
@@ -53,17 +55,17 @@ OF_GLS = (
         hint="leave out --gls, or --weight-kind, --trials, --failures and --exposure",
     ),
 )
-SQUARES, OTHER_LOSSES = "--one-pass is of least squares", "leave out --trials, --failures, --exposure, --weight-kind and --penalty"
+SQUARES, OTHER_LOSSES = "--one-pass works only for least squares", "leave out --trials, --failures, --exposure, --weight-kind and --penalty"
 OF_ONE_PASS = (
     OneOf(
         "family",
         *(None, "gaussian"),
-        refusal="--one-pass is of --family gaussian, not {family}",
+        refusal="--one-pass works only with --family gaussian, not {family}",
         hint="--cluster WHERE keeps the rows with workers",
     ),
     Excludes("trials", "failures", "exposure", "penalty", refusal=SQUARES, hint=OTHER_LOSSES),
     OneOf("weight_kind", None, "precision", "frequency", refusal=SQUARES, hint=OTHER_LOSSES),
-    Excludes("gls", refusal="--one-pass makes sums, and --gls needs the rows", hint="leave one of them out"),
+    Excludes("gls", refusal="--one-pass keeps only sums, but --gls needs the rows", hint="leave one of them out"),
 )
 
 

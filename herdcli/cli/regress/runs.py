@@ -166,11 +166,11 @@ def _choose_family(session: Session, inputs: RegressionInputs, request: Request)
     if chosen != "gamma-shape":
         session.ignored("gamma_scale", f"with --family {chosen}")
     if request.penalty == "firth" and chosen not in FIRTH:
-        raise BadUsage(f"--penalty firth is of --family {' and '.join(FIRTH)}, not {chosen}", hint="--l2 0.001")
+        raise BadUsage(f"--penalty firth works only with --family {' and '.join(FIRTH)}, not {chosen}", hint="--l2 0.001")
     if chosen in ("gaussian", "gamma"):
         session.ignored("dispersion", f"with --family {chosen}, whose dispersion is always estimated")
     elif request.dispersion == "pearson" and chosen == "softmax":
-        raise BadUsage("--dispersion pearson is of --family bernoulli, poisson and gamma-shape, not softmax", hint="leave it out")
+        raise BadUsage("--dispersion pearson works only with --family bernoulli, poisson and gamma-shape, not softmax", hint="leave it out")
     if chosen == "bernoulli" and count > 2:
         raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
     return family_by_name(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 RERUN = Condition("rerun", why="without --rerun")
-INPUTS = Condition(
-    "rerun", refusal="--input names what --rerun starts from, and there is no --rerun", hint="herd check --rerun FILE --input DATA"
-)
+INPUTS = Condition("rerun", refusal="--input works only with --rerun", hint="herd check --rerun FILE --input DATA")
 
 
 @dataclass(frozen=True, kw_only=True)

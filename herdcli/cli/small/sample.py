@@ -117,7 +117,7 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
 
     *below, top = model_layers(fitted.value)
     if unit_family([*below, top][0].visible_units).multinomial:
-        raise BadUsage("rows of words are of any length: there is nothing to draw without one", hint="herd apply --want features")
+        raise BadUsage("cannot sample from a model of words: it has no distribution of row lengths", hint="herd apply --want features")
     models, lower = tuple(top.harmoniums()), tuple(layer.harmonium() for layer in reversed(below))
     for h in models:
         require_proper(h)
@@ -141,7 +141,7 @@ def _given_rows(session: Session, model: RBM, request: Request, *, alone: bool) 
     from herdcli.errors import BadUsage
 
     if model.labels is not None:
-        raise BadUsage("--given knows no labels; this model has rows with labels", hint="herd apply --want classes")
+        raise BadUsage("--given does not work with a model of rows with labels", hint="herd apply --want classes")
     if not alone or model.count > 1:
         what = f"{model.count} models, one for each class" if alone else "a dbn"
         raise BadUsage(f"--given needs a single rbm; this is {what}", hint="fit-rbm without --per-class and --layers")

@@ -35,7 +35,7 @@ def calibrate_energies(scores: Scores, settings: EvaluationSettings) -> EnergyCa
     crossed, valid = scores.split == TRAIN, scores.split == VALID
     if settings.calibrate == "cross-fit" and not crossed.any():
         hint = "train with `fit-rbm --per-class --folds 5`, or use --calibrate valid"
-        raise BadUsage("no energies of training rows to cross-fit with", hint=hint)
+        raise BadUsage("--calibrate cross-fit needs energies of training rows, but the model stores none", hint=hint)
     fitted = valid if settings.calibrate == "valid" else valid | crossed
     if not fitted.any():
         hint = "give the split a validation part, as in `fit-rbm --split .6,.2,.2`"

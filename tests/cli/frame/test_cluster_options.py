@@ -29,7 +29,7 @@ def test_nothing_else_is_a_place(herd, text):
 
 REFUSED = {
     "--cluster makes all shards, --shard one of them": ["--per-class", "--cluster", "local:2", "--shard", "1/2"],
-    "--cluster deals out units of work, and this run has only one": ["--cluster", "local:2"],
+    "--cluster distributes units of work, but this run has only one": ["--cluster", "local:2"],
     "is not of the form KEY=VALUE": ["--per-class", "--cluster", "local:2", "--cluster-option", "queue"],
     "--cluster-option queue is no setting of workers on this machine": [
         "--per-class",
@@ -70,7 +70,7 @@ NOTHING_TO_DEAL = {
         "--algorithm ml, or leave out --cluster",
     ),
     "fit-mrf --algorithm bayes": (
-        "--cluster deals out units of work, and this run has only one",
+        "--cluster distributes units of work, but this run has only one",
         "shards and workers count rows, which --moments, --features, --structure l1, bayes and chains of gradient do not learn from",
     ),
 }
@@ -142,7 +142,7 @@ NO_ROUNDS = {
     "exact": (["--algorithm", "exact"], "--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not exact"),
     "natural": (["--optimizer", "natural"], "--cluster has no workers for --optimizer natural"),
     "small": (["--batch-size", "20"], "--cluster deals out 512 rows of a minibatch at a time, and this one has 20"),
-    "layers": (["--layers", "3,2"], "--cluster deals out units of work, and this run has only one"),
+    "layers": (["--layers", "3,2"], "--cluster distributes units of work, but this run has only one"),
 }
 
 

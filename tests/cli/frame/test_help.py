@@ -36,7 +36,10 @@ def test_other_names_of_options_are_known(herd, command, typed, meant):
 
 def test_data_before_the_model_are_told(herd, model, digits):
     ended = herd("apply", digits, "model.h5", "-o", "out.h5")
-    assert (ended.code, ended.err) == (65, f"herd apply: {digits}: is a data set, and the model comes first\nhint: herd apply MODEL DATA\n")
+    assert (ended.code, ended.err) == (
+        65,
+        f"herd apply: {digits}: is a data set, but the first argument must be the model\nhint: herd apply MODEL DATA\n",
+    )
 
 
 def test_help_of_many_options_fits_a_screen(herd):

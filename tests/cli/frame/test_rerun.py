@@ -211,7 +211,8 @@ def records(file: h5py.File) -> list[dict]:
             lambda file: file.attrs.__setitem__("provenance", "[]"),
             65,
             "",
-            "herd check: out.h5: holds no history that could be followed\nhint: herd convert and all that learns write one\n",
+            "herd check: out.h5: has no history, so it cannot be made again\n"
+            "hint: herd convert and the fitting commands write files with one\n",
         ),
         (
             lambda file: file.attrs.__setitem__("provenance", json.dumps([{**records(file)[0], "command": "unmake"}])),
@@ -250,11 +251,11 @@ def test_what_is_found(run: Callable, here: Path, change: Callable, code: int, o
 @pytest.mark.parametrize(
     ("line", "code", "err"),
     [
-        ("check out.h5 --input real.csv", 2, "--input names what --rerun starts from, and there is no --rerun"),
+        ("check out.h5 --input real.csv", 2, "--input works only with --rerun"),
         ("check --rerun --seal-only out.h5", 2, "--rerun and --seal-only exclude each other"),
         ("check --rerun -", 2, "--rerun reads FILE more than once, and stdin can be read only once"),
         ("check --rerun out.h5 --input nowhere.csv", 66, "nowhere.csv: there is no such file"),
-        ("check --rerun real.csv", 65, "real.csv: holds no history that could be followed"),
+        ("check --rerun real.csv", 65, "real.csv: has no history, so it cannot be made again"),
     ],
 )
 def test_bad_use(run: Callable, here: Path, line: str, code: int, err: str) -> None:
@@ -362,7 +363,7 @@ def test_odd_values_of_a_history_are_refused_in_one_line(run: Callable, here: Pa
         (
             "fit-mrf bits.csv --structure l1 -q -o out.h5",
             lambda history: history[-1]["inputs"][0].update(role="path"),
-            "stage 1 (fit-mrf) had an input 'path', for which this version has no place",
+            "stage 1 (fit-mrf) had an input 'path', which this version does not know",
         ),
         (
             "kernel-herd real.csv -m 5 -q -o out.h5",

@@ -207,7 +207,11 @@ REFUSED = {
         "chooses among the rows it stands for, not with --target",
     ),
     "more than rows": (["rows.csv", "-m", 151, "--rule", "support-points"], 65, "151 atoms were asked for, but there are only 150 rows"),
-    "thinning on": (["rows.csv", "-m", 5, "--rule", "compress++", "--extend", "few.h5"], 2, "--rule compress++ cannot be gone on with"),
+    "thinning on": (
+        ["rows.csv", "-m", 5, "--rule", "compress++", "--extend", "few.h5"],
+        2,
+        "--rule compress++ cannot continue earlier samples",
+    ),
     "unique halves": (["rows.csv", "-m", 5, "--rule", "compress++", "--unique"], 2, "--unique does not work with --rule compress++"),
     "any sign in blocks": (["rows.csv", "-m", 5, "--rule", "rpcholesky", "--block-rows", 50], 2, "weights that are not negative"),
     "candidates of facilities": (
@@ -215,11 +219,11 @@ REFUSED = {
         2,
         "not with --candidates",
     ),
-    "swaps of pivots": (["rows.csv", "-m", 5, "--rule", "rpcholesky", "--refine", 1], 2, "those of --rule rpcholesky are not equal"),
+    "swaps of pivots": (["rows.csv", "-m", 5, "--rule", "rpcholesky", "--refine", 1], 2, "but --rule rpcholesky gives other weights"),
     "scores of facilities": (
         ["rows.csv", "-m", 5, "--rule", "facility-location", "--kernel", "stein:imq"],
         2,
-        "a Stein kernel for the law",
+        "a Stein kernel represents the distribution",
     ),
     "one row": (("one.csv", "-m", 2), 65, "one.csv: needs at least two rows, but has one"),
     "equal rows": (("same.csv", "-m", 2), 65, "same.csv: all rows are equal: the bandwidth is 0"),
@@ -233,7 +237,7 @@ REFUSED = {
     "target": (("rows.csv", "-m", 2, "--target", "gauss"), 2, "--target 'gauss' is not a target"),
     "no closed form": (("-m", 2, "--target", "uniform", "--candidates", "grid:9", "--kernel", "hamming"), 2, "no closed form is known"),
     "steps": (("rows.csv", "-m", 2, "--rule", "step"), 2, "--rule step needs step sizes"),
-    "swaps": (("rows.csv", "-m", 2, "--rule", "away", "--refine", 1), 2, "swaps atoms of equal weight"),
+    "swaps": (("rows.csv", "-m", 2, "--rule", "away", "--refine", 1), 2, "needs atoms of equal weight"),
     "cube": (("-m", 2, "--target", "moments:means.csv", "--candidates", "cube:21", "--kernel", "features:x"), 2, "D is one of 1 … 20"),
     "columns": (
         ("-m", 2, "--target", "moments:means.csv", "--candidates", "cube:3", "--kernel", "features:x"),

@@ -78,7 +78,7 @@ def test_each_chain_by_itself_and_a_run_that_goes_on(herd, chain):
         (("--kernel", "stein:imq"), 2, "a Stein kernel needs the score ∇ log p at each row"),
         (("--kernel", "stein:imq", "--scores", "short.csv"), 65, "short.csv: has 3 rows × 2 columns, chain.csv has 400 × 2"),
         (("--kernel", "stein:imq", "--scores", "none.csv"), 66, "none.csv: is no file, and no column begins with it"),
-        (("--kernel", "stein:imq", "--scores", "scores.csv", "--rule", "sobol"), 2, "--rule sobol draws from the target"),
+        (("--kernel", "stein:imq", "--scores", "scores.csv", "--rule", "sobol"), 2, "--rule sobol samples from the target"),
         (("--kernel", "stein:imq", "--scores", "scores.csv", "--target", "uniform"), 2, "--target does not work with a Stein kernel"),
         (("--kernel", "stein:imq", "--scores", "scores.csv", "--block-rows", "9"), 2, "--block-rows does not work with a Stein kernel"),
         (("--kernel", "stein:imq", "--scores", "nan.csv"), 65, "nan.csv: column 'b' has 1 missing value (first: line 9)"),
@@ -108,8 +108,8 @@ def test_columns_without_scores_are_named(herd, chain):
 
 
 def test_eval_refuses_scores_with_another_kernel_or_target(herd, chain):
-    assert "go with a Stein kernel, not with gaussian" in herd("eval", "chain.csv", "--scores", "scores.csv", "--kernel", "gaussian").err
-    assert "are of the target itself" in herd("eval", "chain.csv", "--scores", "scores.csv", "--target", "uniform").err
+    assert "need a Stein kernel, not gaussian" in herd("eval", "chain.csv", "--scores", "scores.csv", "--kernel", "gaussian").err
+    assert "already describe the target" in herd("eval", "chain.csv", "--scores", "scores.csv", "--target", "uniform").err
 
 
 def test_scores_say_nothing_to_other_kernels(herd, chain):

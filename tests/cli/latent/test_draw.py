@@ -44,7 +44,7 @@ def test_factors_are_drawn_from_and_principal_components_are_not(rows: Path, run
     assert run("em", rows, "--model", "pca", "--label", "y", "-q", "-o", "p.h5").code == 0
     refused = run("sample", "p.h5", "-o", "no.csv")
     hint = "hint: herd em --model ppca learns one with the same axes\n"
-    assert (refused.code, refused.err) == (2, f"herd sample: pca is no distribution to draw from\n{hint}")
+    assert (refused.code, refused.err) == (2, f"herd sample: cannot sample from pca: it is not a distribution\n{hint}")
 
 
 def test_a_mixture_is_a_target_like_a_table_of_it(rows: Path, run: Run) -> None:

@@ -233,7 +233,7 @@ REFUSED = {
     "a number and classes": (
         ("few.csv", "--per-class", "--components", "2", "--model", "hmm"),
         2,
-        "--per-class has a state for each class\nhint: leave out --components\n",
+        "--per-class makes one state for each class\nhint: leave out --components\n",
     ),
     "no range": (
         ("few.csv", "--components", "3-1"),
@@ -273,7 +273,7 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     table(tmp_path / "constant.csv", [[value, 7] for value in draws], ["a", "b"])
     ended = herd("em", "constant.csv", "--components", "1", "-o", "x.h5")
     assert ended.code == 0
-    assert "em: column 'b' is constant, from which nothing is learned; its variance is taken to be 8.63e-07\n" in ended.err
+    assert "em: column 'b' is constant, without influence on the fit; its variance is taken to be 8.63e-07\n" in ended.err
     assert "raised" not in ended.err
     ended = herd("em", "constant.csv", "--components", "2", "--bayes", "-o", "x.h5")
     assert "em: warning: column 'b' is constant, for which --bayes still pays in every component; leave it out\n" in ended.err
@@ -281,7 +281,7 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     assert "its variance is taken to be 0.5\n" in ended.err
     table(tmp_path / "double.csv", [[value, 1e6 * value, 7, 8] for value in draws], ["a", "b", "c", "d"])
     ended = herd("em", "double.csv", "--components", "1", "-o", "x.h5")
-    assert "em: 2 columns are constant ('c', 'd'), from which nothing is learned; their variances are taken to be " in ended.err
+    assert "em: 2 columns are constant ('c', 'd'), without influence on the fit; their variances are taken to be " in ended.err
     line = "1 variance was raised to the floor of their columns: columns depend on each other\n"
     assert f"em: warning: {line}" in ended.err
     table(tmp_path / "repeated.csv", [[index % 3, (index % 3) ** 2] for index in range(60)], ["a", "b"])

@@ -216,17 +216,21 @@ def test_messages(herd, rows, tmp_path):
         (("em", "rows.csv", "--model", "hmm", "--sequence", "night"), 2, "has no further column 'night'"),
         (("em", "rows.csv", "--model", "hmm", "--on-disk"), 2, "--on-disk reads rows, not sequences"),
         (("em", "rows.csv", "--model", "gmm", "--transitions", "full", "-o", "g.h5"), 0, "--transitions has no effect with --model gmm"),
-        (("em", "one.csv", "--model", "hmm", "--components", "2", "-o", "o.h5"), 0, "one sequence tells nothing about how others begin"),
+        (
+            ("em", "one.csv", "--model", "hmm", "--components", "2", "-o", "o.h5"),
+            0,
+            "there is only one sequence, so the probabilities of the first state",
+        ),
         (
             ("em", "apart.csv", "--model", "hmm", "--components", "2", "-o", "a.h5"),
             0,
-            "no sequence has a second row: nothing can be learned about the",
+            "no sequence has a second row, so the",
         ),
         (("apply", "m.h5", "rows.csv", "--want", "clusters"), 2, "--want clusters is not available for kind hmm"),
         (("apply", "m.h5", "one.csv"), 65, "one.csv: lacks"),
         (("apply", "g.h5", "rows.csv", "--want", "paths:3"), 2, "--want paths:3 is for models of sequences, not for a mixture"),
         (("apply", "m.h5", "rows.csv", "--want", "paths:N"), 2, "needs a number, as in paths:100"),
-        (("network", "from-hmm", "m.h5"), 2, "from-hmm needs the rows that its states are to explain"),
+        (("network", "from-hmm", "m.h5"), 2, "from-hmm needs an observed sequence"),
     ):
         done = herd(*line)
         assert (done.code, message in done.err) == (code, True), done.err

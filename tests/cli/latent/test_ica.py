@@ -379,7 +379,7 @@ def test_weights_that_are_not_used_are_told(run, tmp_path):
     told = run("ica", "weighted.h5", "-o", "a.h5")
     assert told.code == 0
     assert told.err.startswith(
-        "ica: warning: the column 'weight' is left out: every row counts once here (as data it needs another name)\n"
+        "ica: warning: the column 'weight' is left out because every row counts once here (rename it to use it as a feature)\n"
     )
     write(tmp_path / "plain.h5", SOURCES)
     assert "weights" not in run("ica", "plain.h5", "-o", "b.h5").err
@@ -545,7 +545,7 @@ def test_apply_refuses_what_does_not_fit(run, tmp_path):
         ("wide.h5", "--want", "rows"): (65, "wide.h5: /X has 7 columns, the model has 4 filters\n"),
         ("mixed.h5", "--want", "classes"): (
             2,
-            "--want classes needs a model of classes, and filters have none\nhint: --want features, energies or rows\n",
+            "--want classes needs a model of classes, but filters have none\nhint: --want features, energies or rows\n",
         ),
     }
     for line, (code, words) in lines.items():

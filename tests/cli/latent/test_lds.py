@@ -109,7 +109,7 @@ def test_one_series_is_cut_in_time_and_judged_given_its_past(herd, tmp_path):
     write(tmp_path / "wave.csv", ["u", "v"], rows)
     made = herd("em", "wave.csv", "--model", "lds", "--components", "1-3", "--iterations", "60", "-o", "a.h5")
     assert "the rows are one sequence of 300 steps" in made.err
-    assert "one sequence tells nothing about how others begin: μ and P are those of its own first state" in made.err
+    assert "there is only one sequence, so μ and P are those of its own first state" in made.err
     assert "2 states (best of 3 tried)" in made.err
     row = figures(herd, "a.h5")
     assert row["prediction_error"] < 0.6 * row["persistence"]
@@ -175,7 +175,7 @@ def test_an_unstable_system_and_rows_that_do_not_move_are_told(herd, tmp_path):
     assert figures(herd, "a.h5")["verdict"] == "unstable"
     write(tmp_path / "alone.csv", ["sequence", "u", "v"], [[s, *row] for s, row in enumerate(np.random.default_rng(1).random((30, 2)))])
     made = herd("em", "alone.csv", "--model", "lds", "--components", "1", "-o", "b.h5")
-    assert "no sequence has a second row: nothing can be learned about how states move" in made.err
+    assert "no sequence has a second row, so the dynamics cannot be learned" in made.err
 
 
 def test_other_sequences_judge_with_their_controls(herd, nights):

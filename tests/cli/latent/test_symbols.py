@@ -98,7 +98,7 @@ def test_bits_are_columns_of_two_words(herd, files):
     assert {row.split(",")[0].strip('"') for row in (files / "drawn.csv").read_text().splitlines()[1:]} == {"off", "on"}
     ended = herd("em", "text.csv", "--model", "hmm", "--emission", "bernoulli", "-o", "x.h5")
     assert ended.code == 65
-    assert ended.err.endswith("column 'o' has 3 states, and bits have two\nhint: --emission categorical\n")
+    assert ended.err.endswith("column 'o' has 3 states, but --emission bits needs two\nhint: --emission categorical\n")
 
 
 def test_softmax_units_of_text_are_drawn_by_the_names_of_their_states(herd, tmp_path):
@@ -130,7 +130,7 @@ def test_columns_of_text_with_other_numbers_of_levels_are_named(herd, tmp_path):
     (tmp_path / "t.csv").write_text("u,v,w\n" + "".join(f"{'ab'[k % 2]},{'cde'[k % 3]},{'xyz'[k % 3]}\n" for k in range(30)))
     ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "-o", "m.h5")
     assert ended.code == 65
-    assert "fit-rbm: t.csv: column 'u' has 2 levels, softmax:3 units have 3 states each\nhint: --columns chooses" in ended.err
+    assert "fit-rbm: t.csv: column 'u' has 2 levels, but softmax:3 units have 3 states each\nhint: choose columns" in ended.err
     assert herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "--columns", "v,w", "-o", "m.h5").code == 0
     ended = herd("fit-rbm", "t.csv", "--visible-units", "softmax", "-o", "m.h5")
     assert ended.code == 2

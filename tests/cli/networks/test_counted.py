@@ -170,7 +170,7 @@ def test_large_files_whose_values_all_rows_decide_are_read_whole(run, storages, 
     assert Path("counted.h5").read_bytes() == Path("whole.h5").read_bytes()
 
 
-UNCLEAR = "which a part of the rows does not tell how to read"
+UNCLEAR = "which is ambiguous if only a part of the rows is read"
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,13 @@ UNCLEAR = "which a part of the rows does not tell how to read"
             [],
             65,
             f"rows.csv: column 0 has 9.5 in line 2, {UNCLEAR}\n"
-            "hint: --values states, or --values two with --range LO,HI, says it of all rows\n",
+            "hint: --values states, or --values two with --range LO,HI, decides it for all rows\n",
         ),
         (
             GREY + 0.5,
             ["--values", "states"],
             65,
-            "rows.csv: column 0 has 9.5 in line 2, which a part of the rows does not tell how to read\n"
+            "rows.csv: column 0 has 9.5 in line 2, which is ambiguous if only a part of the rows is read\n"
             "hint: parts of the rows can have states 0 to 63 alone; without --shard and --cluster other codes are states too\n",
         ),
         (
@@ -223,7 +223,7 @@ BY_ROWS = {
 def test_what_is_learned_from_rows_has_no_shards(run, storages, words):
     storages(STATES)
     ended = run("fit-mrf", "rows.csv", *words.split(), "--shard", "1/2", "-q", "-o", "shard.h5")
-    told = "herd fit-mrf: --shard divides a run into units of work, and this run has only one\n"
+    told = "herd fit-mrf: --shard divides a run into units of work, but this run has only one\n"
     assert (ended.code, ended.err) == (2, f"{told}hint: {BY_ROWS[words]}\n")
 
 

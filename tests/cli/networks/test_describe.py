@@ -68,8 +68,8 @@ def test_queries_of_the_graph(herd, files, query, more, rows):
     [
         (("ups-infer", "n.bif", "--query", "dsep:a,a"), "--query dsep names a twice, or evidence holds it"),
         (("ups-infer", "n.bif", "--query", "dsep:a,b|a"), "--query dsep names a twice, or evidence holds it"),
-        (("network", "describe", "n.bif", "--format", "bif"), "herd network describe writes no bif"),
-        (("network", "convert", "n.bif", "--format", "json"), "herd network convert writes no json"),
+        (("network", "describe", "n.bif", "--format", "bif"), "herd network describe cannot write bif"),
+        (("network", "convert", "n.bif", "--format", "json"), "herd network convert cannot write json"),
     ],
 )
 def test_what_cannot_be_asked(herd, files, words, message):

@@ -131,7 +131,7 @@ def test_formats_without_names_refuse_what_would_be_read_as_others(herd, tmp_pat
     )
     ended = herd("sample", "t.bif", "-o", "rows.npz")
     assert ended.code == 0
-    assert "npz has no names of states: their places are written; csv, hdf5 and parquet have names\n" in ended.err
+    assert "npz has no names of states, so their indices are written; csv, hdf5 and parquet keep the names\n" in ended.err
     asked = ("ups-infer", "t.bif", "--evidence-rows")
     assert herd("sample", "t.bif", "-o", "rows.csv").code == 0
     for form in ("npz", "csv"):

@@ -36,7 +36,7 @@ def test_a_round_trip_keeps_tables_and_names(herd, tmp_path, suffix):
     ended = herd("network", "convert", "n.bif", "-o", f"made.{suffix}")
     assert ended.code == 0, ended.err
     beside = suffix in ("dsl", "uai")
-    form = f"{suffix} has no place for all names of variables and states: they are in made.names.json, which is read with it"
+    form = f"{suffix} cannot hold all names of variables and states: they are in made.names.json, which is read with it"
     assert (form in ended.err) == beside == (tmp_path / "made.names.json").exists()
     ended = herd("network", "convert", f"made.{suffix}", "-o", "read.h5")
     assert ended.code == 0, ended.err
@@ -48,7 +48,7 @@ def test_names_are_lost_on_standard_output_with_a_warning(herd, tmp_path):
     (tmp_path / "n.bif").write_text(NAMES)
     ended = herd("network", "convert", "n.bif", "--format", "uai")
     assert ended.code == 0
-    told = "uai has no place for all names of variables and states, and they are lost; -o FILE keeps them beside it"
+    told = "uai cannot hold all names of variables and states, so they are lost; with -o FILE they go into a second file"
     assert f"network: warning: {told}\n" in ended.err
 
 
@@ -71,7 +71,7 @@ def test_a_network_without_names_warns_of_names_that_lie_there(herd, tmp_path):
     (tmp_path / "m.names.json").write_text('{"variables": []}')
     ended = herd("network", "grid", "--rows", "2", "--columns", "2", "-o", "m.uai")
     assert ended.code == 0
-    assert "warning: m.names.json is there already, and its names will be read with this network" in ended.err
+    assert "warning: m.names.json exists already, so its names will be read with this network" in ended.err
 
 
 @pytest.mark.parametrize("typed", [["e.txt"], ["light on=yes"], ['"light on"=yes'], ["light on=yes", "b=> 10, high"]])

@@ -82,7 +82,7 @@ def test_what_is_no_network_names_the_formats(herd, files):
     ended = herd("ups-infer", "rows.csv")
     assert (ended.code, ended.err) == (
         65,
-        "herd ups-infer: rows.csv: is no network in a format that herd reads\nhint: network formats are .uai, .fg, .bif, .xmlbif, .net, "
+        "herd ups-infer: rows.csv: is not a network in a format that herd reads\nhint: network formats are .uai, .fg, .bif, .xmlbif, .net, "
         ".xdsl, .dsl and .h5; herd fit-mrf learns a network from rows\n",
     )
 

@@ -84,7 +84,8 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             ("--threshold", ".5"),
             "",
             2,
-            "--threshold is for columns of numbers, and columns of text are states\nhint: --categorical none leaves text out\n",
+            "--threshold is for columns of numbers, but text columns are states already\n"
+            "hint: --categorical none leaves text columns out\n",
         ),
         (
             ("--missing", "mean"),
@@ -103,7 +104,7 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             ("--base", "net.uai"),
             "",
             65,
-            "t.csv: the columns have other states than the network of --base names\nhint: BIF names states\n",
+            "t.csv: the columns have different states from those that the network of --base names\nhint: BIF names states\n",
         ),
     ],
 )

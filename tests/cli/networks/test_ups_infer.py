@@ -437,7 +437,7 @@ def test_tables_marked_bayes_that_are_no_distributions_are_told(herd, tmp_path):
     text = "BAYES\n2\n2 2\n2\n1 0\n2 0 1\n\n2\n.5 .5\n4\n.3 .6 1 0\n"
     (tmp_path / "n.uai").write_text(text)
     ended = herd("ups-infer", "n.uai", "--format", "pr")
-    told = "n.uai: is marked BAYES, but a row of factor 1 sums to 0.9, not to 1: its factors are multiplied as they are, as those of MARKOV"
+    told = "n.uai: is marked BAYES, but a row of factor 1 sums to 0.9, not to 1: its factors are multiplied as in a MARKOV file"
     assert (ended.code, ended.err.count(f"warning: {told}\n")) == (0, 1), ended.err
     assert 10 ** float(ended.out.split()[1]) == pytest.approx(0.95)
     assert herd("network", "convert", "n.uai", "--format", "uai").out.startswith(b"MARKOV\n")

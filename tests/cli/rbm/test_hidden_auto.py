@@ -66,13 +66,13 @@ def test_the_same_bytes_on_threads_and_when_resumed(herd: Callable, small: Path,
             ("--layers", "4,4"),
             2,
             "herd fit-rbm: --hidden auto and --layers exclude each other\n"
-            "hint: --hidden auto is of a single rbm, or of one for each class\n",
+            "hint: use --hidden auto with a single rbm, or with one for each class\n",
         ),
         (
             ("--recurrent",),
             2,
             "herd fit-rbm: --hidden auto and --recurrent exclude each other\n"
-            "hint: --hidden auto is of a single rbm, or of one for each class\n",
+            "hint: use --hidden auto with a single rbm, or with one for each class\n",
         ),
         (
             ("--continue", "m.h5"),

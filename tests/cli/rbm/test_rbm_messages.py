@@ -269,7 +269,10 @@ def test_weights_of_rows_are_told_to_count_for_nothing(tmp_path: Path, run: Run,
     name, *options = command.split()
     told = run(name, tmp_path / "w.npz", *options, "-o", "w.h5")
     assert told.code == 0, told.err
-    assert f"{name}: warning: the column 'weight' is left out: every row counts once here (as data it needs another name)\n" in told.err
+    assert (
+        f"{name}: warning: the column 'weight' is left out because every row counts once here (rename it to use it as a feature)\n"
+        in told.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_options_without_effect_are_told(small: Path, run: Run, options: tuple[s
         ),
         (
             ("--layers", "3,2", "--visible-units", "words"),
-            "--layers knows no words\nhint: --visible-units words is of a single rbm, or of one for each class",
+            "--layers does not work with words\nhint: use words with a single rbm, or with one for each class",
         ),
         (("--recurrent", "--rate-decay", "cosine"), "unknown rate_decay 'cosine', expected linear or none"),
     ],
@@ -163,7 +163,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("sample", "m.h5", "--given", "rows.csv"),
             2,
-            "--given knows no labels; this model has rows with labels\nhint: herd apply --want classes",
+            "--given does not work with a model of rows with labels\nhint: herd apply --want classes",
         ),
         pytest.param(
             ("convert", "m.h5", "-o", "m.onnx"),
@@ -171,7 +171,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
             "m.h5: is a model of rows with labels, which has no graph of features",
             marks=pytest.mark.skipif(find_spec("onnx") is None, reason="needs onnx"),
         ),
-        (("fit-rbm", "rows.csv", "--below", "m.h5"), 65, "m.h5: is a model of rows with labels, which is no layer"),
+        (("fit-rbm", "rows.csv", "--below", "m.h5"), 65, "m.h5: is a model of rows with labels, which cannot be a layer"),
     ],
 )
 def test_what_labels_do_not_go_with_is_refused(
@@ -228,7 +228,7 @@ def test_rows_of_words_are_learned_and_judged_sparse_as_they_are(tmp_path: Path,
     ended = run("sample", "m.h5", "-o", "s.h5")
     assert (ended.code, ended.err) == (
         2,
-        "herd sample: rows of words are of any length: there is nothing to draw without one\nhint: herd apply --want features\n",
+        "herd sample: cannot sample from a model of words: it has no distribution of row lengths\nhint: herd apply --want features\n",
     )
 
 

@@ -125,7 +125,7 @@ def test_rows_in_no_part_are_left_out(herd, bits):
     assert made.code == 0, made.err
     assert "3 hidden, 10 sequences of " in made.err
     assert made.err.count("1 epoch,") == 1
-    assert "there are no sequences in split 1: the last epoch's model is kept" in made.err
+    assert "split 1 has no sequences, so the model of the last epoch is kept" in made.err
 
 
 def test_one_sequence_is_cut_in_time_and_learned_in_pieces(herd, bits):
@@ -204,7 +204,7 @@ REFUSED = [
     (("--algorithm", "exact", "--steps", "2"), "--steps has no meaning with --algorithm exact"),
     (("--hidden-units", "gaussian"), "recurrent hidden units need a bounded range, gaussian have none"),
     (("--exact",), "--exact does not work with --recurrent"),
-    (("--shard", "1/2"), "--shard divides a run into units of work, and this run has only one"),
+    (("--shard", "1/2"), "--shard divides a run into units of work, but this run has only one"),
 ]
 
 
@@ -221,7 +221,7 @@ def test_bad_sequences_get_one_clear_line(herd, bits):
     ended = herd("fit-rbm", "single.csv", "--recurrent", "-o", "no.h5")
     assert (ended.code, ended.err.splitlines()[-2]) == (
         65,
-        "herd fit-rbm: single.csv: no training sequence has a second row: there is nothing to recur",
+        "herd fit-rbm: single.csv: no training sequence has a second row, so there are no transitions to learn",
     )
     ended = herd("fit-rbm", "wave.csv", "--recurrent", "-o", "no.h5")
     assert ended.code == 2

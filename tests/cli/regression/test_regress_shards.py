@@ -161,9 +161,12 @@ REFUSED = {
     ),
     "another family": (
         [*LINE, "--family", "poisson"],
-        "--one-pass is of --family gaussian, not poisson\nhint: --cluster WHERE keeps the rows with workers",
+        "--one-pass works only with --family gaussian, not poisson\nhint: --cluster WHERE keeps the rows with workers",
     ),
-    "errors that are not alike": ([*LINE, "--gls", "ar1"], "--one-pass makes sums, and --gls needs the rows\nhint: leave one of them out"),
+    "errors that are not alike": (
+        [*LINE, "--gls", "ar1"],
+        "--one-pass keeps only sums, but --gls needs the rows\nhint: leave one of them out",
+    ),
 }
 
 

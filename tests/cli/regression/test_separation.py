@@ -73,8 +73,8 @@ def test_firths_penalty_and_a_ridge_give_finite_estimates(herd, quasi, tmp_path)
     ("options", "message"),
     [
         (("--penalty", "firth", "--l2", "1"), "--penalty firth takes no further penalty\nhint: leave out --l1 and --l2, or --penalty\n"),
-        (("--penalty", "firth", "--family", "gaussian"), "--penalty firth is of --family bernoulli and poisson, not gaussian\n"),
-        (("--penalty", "firth", "--one-pass"), "--one-pass is of least squares\n"),
+        (("--penalty", "firth", "--family", "gaussian"), "--penalty firth works only with --family bernoulli and poisson, not gaussian\n"),
+        (("--penalty", "firth", "--one-pass"), "--one-pass works only for least squares\n"),
     ],
 )
 def test_penalties_that_do_not_go_together(herd, quasi, options, message):

@@ -142,17 +142,17 @@ def test_other_rows_are_judged_in_the_same_terms(herd, tables, tmp_path):
         (
             ("successes.csv", "--target", "won", "--trials", "n", "--exposure", "a"),
             2,
-            "--trials and --exposure do not go together\nhint: leave out --exposure\n",
+            "--trials and --exposure exclude each other\nhint: leave out --exposure\n",
         ),
         (
             ("successes.csv", "--target", "won", "--trials", "n", "--weights", "b"),
             2,
-            "--trials says how much a row weighs, so that --weights cannot\n",
+            "--trials sets the weights of the rows, so --weights is not possible\n",
         ),
         (
             ("successes.csv", "--target", "won", "--trials", "n", "--family", "poisson"),
             2,
-            "--trials is of --family bernoulli, not poisson\n",
+            "--trials works only with --family bernoulli, not poisson\n",
         ),
         (
             ("successes.csv", "--target", "won", "--weight-kind", "trials"),

@@ -73,13 +73,16 @@ def test_what_cannot_be_explained_is_told(herd, tmp_path):
     assert herd("data", "digits", "-o", "d.h5").code == herd("em", "d.h5", "--components", "2", "-q", "-o", "em.h5").code == 0
     assert refused("apply", "k.h5", "t.svm", "--explain", "1") == (
         65,
-        "herd apply: k.h5: --explain needs weights of features, and a kernel has none",
+        "herd apply: k.h5: --explain needs weights for features, but a kernel model has none",
     )
-    assert refused("apply", "m.h5", "t.svm", "--explain", "21") == (65, "herd apply: t.svm: has 20 examples, --explain asks for number 21")
+    assert refused("apply", "m.h5", "t.svm", "--explain", "21") == (
+        65,
+        "herd apply: t.svm: has 20 examples, but --explain asks for number 21",
+    )
     assert refused("apply", "m.h5", "t.svm", "--explain", "0")[0] == 2
     assert refused("apply", "m.h5", "t.svm", "--explain", "1", "--want", "classes") == (
         2,
-        "herd apply: --explain shows what one prediction is made of, and no --want",
+        "herd apply: --explain and --want exclude each other",
     )
     assert refused("apply", "m.h5", "t.svm", "--explain", "1", "-o", "e.h5") == (2, "herd apply: e.h5: --explain writes a table as text")
     assert refused("apply", "em.h5", "d.h5", "--explain", "1") == (

@@ -114,8 +114,8 @@ def test_a_run_that_fails_leaves_no_cache(herd, tmp_path, lines):
     [
         (("--cache", "notes.txt"), 65, "notes.txt: is not a cache of parsed text"),
         (("--cache", "m.h5"), 2, "m.h5: is named by both -o and --cache"),
-        (("--cache", "-"), 2, "--cache is read as arrays in place, which stdout cannot be"),
-        (("--cache", "c.bin", "--inverse-map", "--bits", "8"), 2, "--cache keeps columns, and not the names that --inverse-map asks for"),
+        (("--cache", "-"), 2, "--cache needs a file that can be read in place, which stdout is not"),
+        (("--cache", "c.bin", "--inverse-map", "--bits", "8"), 2, "--cache stores columns without the names that --inverse-map needs"),
         (("--cache", "no/c.bin"), 73, "no/c.bin: "),
     ],
 )

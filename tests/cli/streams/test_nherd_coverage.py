@@ -127,8 +127,8 @@ def test_what_cannot_have_sets_is_refused_in_a_line(herd, tmp_path, trained):
     assert few.code == 0, few.err
     assert refused("apply", "-q", "few.h5", "test.svm", "--want", "sets") == (
         65,
-        "herd apply: few.h5: has 50 scores to calibrate by, too few for intervals of this coverage",
-        "hint: learn more examples, or ask for less coverage",
+        "herd apply: few.h5: has 50 calibration scores, too few for intervals with this coverage",
+        "hint: learn from more examples, or choose a lower --coverage",
     )
 
 
@@ -149,7 +149,7 @@ def test_sets_of_a_merged_model_are_calibrated_by_examples_that_no_shard_has_lea
     assert (both.examples, both.covered, both.size) == (4_000, one.covered + two.covered, one.size + two.size)
     assert (both.level, both.calibrated, both.threshold) == (0.9, 0, np.inf)
     refused = herd("apply", "both.h5", "test.svm", "--want", "sets")
-    assert (refused.code, refused.err.splitlines()[0]) == (65, "herd apply: both.h5: has no scores to calibrate sets by")
+    assert (refused.code, refused.err.splitlines()[0]) == (65, "herd apply: both.h5: has no calibration scores, which prediction sets need")
     assert herd("merge", "-q", "m.h5", "n.h5", "--data", "held.svm", "-o", "c.h5").code == 0
     found = load(str(tmp_path / "c.h5")).value
     row = json.loads(herd("eval", "c.h5", "--data", "test.svm", "--format", "json").out)[0]

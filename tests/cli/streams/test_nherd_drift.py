@@ -111,8 +111,8 @@ def test_blocks_do_not_change_what_is_forgotten(covariance):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--algorithm", "pa"), "--half-life lets evidence fade, of which --algorithm pa keeps none"),
-        (("--kernel", "linear"), "--half-life lets evidence fade, of which --kernel linear keeps none"),
+        (("--algorithm", "pa"), "--half-life needs variances that can grow again, but --algorithm pa has none"),
+        (("--kernel", "linear"), "--half-life needs variances that can grow again, but --kernel linear has none"),
     ],
 )
 def test_what_keeps_no_evidence_cannot_forget_it(herd, tmp_path, options, says):

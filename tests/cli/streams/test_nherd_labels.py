@@ -193,7 +193,7 @@ def test_labels_that_the_model_never_met_are_missed(herd, tmp_path):
     (tmp_path / "new.svm").write_bytes(text(X, Y, names=("1", "3", "9")))
     ended = herd("eval", "m.h5", "--data", "new.svm", "--format", "json")
     assert ended.code == 0
-    assert "1 labels are unknown to the model, which misses them: 9" in ended.err
+    assert "1 labels are unknown to the model, so it never predicts them: 9" in ended.err
     model = load(str(tmp_path / "m.h5")).value
     told = model.threshold < X @ model.mean.T
     wrong = (told[:, :2] != Y[:, :2]).sum() + told[:, 2].sum() + Y[:, 2].sum()
@@ -212,8 +212,8 @@ def test_labels_that_the_model_never_met_are_missed(herd, tmp_path):
         (("--covariance", "full"), b"1 1:1\n", 2, "--task multilabel learns a diagonal covariance for each label"),
         (("--coverage", ".9"), b"1 1:1\n", 2, "--coverage is not for --task multilabel"),
         (("--parts", "2"), b"1 1:1\n", 2, "--parts is not for --task multilabel"),
-        (("--cache", "c"), b"1 1:1\n", 2, "--cache keeps one label a line, and --task multilabel has sets"),
-        (("--multiclass", "top-1"), b"1 1:1\n", 2, "--multiclass is about one class a row, and --task multilabel has sets"),
+        (("--cache", "c"), b"1 1:1\n", 2, "--cache stores one label for each line, but --task multilabel has sets of labels"),
+        (("--multiclass", "top-1"), b"1 1:1\n", 2, "--multiclass is for one class in each row, but --task multilabel has sets of labels"),
     ],
 )
 def test_what_cannot_be_is_refused(herd, tmp_path, options, stdin, code, says):

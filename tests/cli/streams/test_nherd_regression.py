@@ -103,8 +103,8 @@ def test_unlabelled_lines_of_svmlight_are_predicted_as_others_are(herd, tmp_path
         (("--algorithm", "pa"), b"0.5 1:1\n", 2, "--task regression learns by squared loss, with --algorithm nherd or arow"),
         (("--loss", "log"), b"0.5 1:1\n", 2, "--task regression learns by squared loss, with --algorithm nherd or arow"),
         (("--kernel", "linear"), b"0.5 1:1\n", 2, "--task regression learns weights of features"),
-        (("--classes", "1,2"), b"0.5 1:1\n", 2, "--classes is about classes, and --task regression has none"),
-        (("--label-noise", ".1"), b"0.5 1:1\n", 2, "--label-noise is about classes, and --task regression has none"),
+        (("--classes", "1,2"), b"0.5 1:1\n", 2, "--classes is for classes, but --task regression has none"),
+        (("--label-noise", ".1"), b"0.5 1:1\n", 2, "--label-noise is for classes, but --task regression has none"),
         ((), b"1e200 1:1\n", 65, "stdin: 1e+200 is too large to be squared and summed"),
         ((), b"nan 1:1\n", 65, "stdin: line 1, column 1: 'nan' is not finite"),
     ],
@@ -182,7 +182,7 @@ def test_columns_that_are_no_numbers_are_refused(herd, tmp_path):
         ((), 65, "t.csv: column 'y' holds text, --task regression learns numbers"),
         (("--parts", "2"), 2, "--parts learns classes, not --task regression"),
         (("--label", "z"), 2, "t.csv: --label z: there is no such column"),
-        (("--label", "a", "--positive", "1"), 2, "--positive is about classes, and --task regression has none"),
+        (("--label", "a", "--positive", "1"), 2, "--positive is for classes, but --task regression has none"),
     ):
         ended = herd("nherd-train", "--task", "regression", "t.csv", *args)
         assert ended.code == code

@@ -107,7 +107,7 @@ def test_a_scale_about_means_needs_a_bias(herd, tmp_path):
     assert (ended.code, ended.err.splitlines()) == (
         2,
         [
-            "herd nherd-train: --scale standard takes features about their means, which needs a bias",
+            "herd nherd-train: --scale standard centres the features, which needs a bias",
             "hint: --scale online divides alone",
         ],
     )

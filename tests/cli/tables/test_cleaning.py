@@ -144,7 +144,7 @@ def test_a_table_with_gaps_in_the_place_of_the_model_is_told(herd, tmp_path):
     (tmp_path / "gap.csv").write_text("a,city\n1,Oslo\n,Rome\n")
     ended = herd("apply", "gap.csv", "gap.csv", "-o", "out.csv")
     assert (ended.code, ended.err.splitlines()[-1]) == (65, "hint: herd apply MODEL DATA")
-    assert "gap.csv: is a data set, and the model comes first" in ended.err
+    assert "gap.csv: is a data set, but the first argument must be the model" in ended.err
 
 
 def test_a_target_of_one_class_is_refused(herd, tmp_path):
@@ -161,7 +161,7 @@ def test_a_column_that_decides_alone_is_told(herd, tmp_path):
     np.savetxt(tmp_path / "wide.csv", rows, delimiter=",", header="a,b,income", comments="")
     ended = herd("kernel-herd", "wide.csv", "-m", "3", "-o", "three.csv")
     assert ended.code == 0
-    told = "warning: column 'income' has 100.0 % of the variance and decides alone which rows are alike: --scale std\n"
+    told = "warning: column 'income' has 100.0 % of the variance, so it dominates all distances between rows: --scale std\n"
     assert told in ended.err
     assert "%" not in herd("kernel-herd", "wide.csv", "-m", "3", "--scale", "std", "-o", "three.csv").err
     assert len(ended.err.splitlines()[-1].split("gaussian:")[1].split(",")[0]) < 8, "a bandwidth of few digits"

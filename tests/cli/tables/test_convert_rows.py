@@ -77,7 +77,7 @@ PLAIN = {"X": PICTURES["X"]}
 @pytest.mark.parametrize(
     ("arrays", "options", "code", "message"),
     [
-        (PICTURES, ["--patches", 2, "--segments", 2], 2, "--patches and --segments cut in different ways\nhint: ask for one at a time\n"),
+        (PICTURES, ["--patches", 2, "--segments", 2], 2, "--patches and --segments exclude each other\nhint: ask for one at a time\n"),
         (PICTURES, ["--patches", 4], 2, "patches of 4×4 do not fit into pictures of 3×4\n"),
         (PICTURES, ["--segments", 7], 2, "segments of 7 samples do not fit into signals of 6\n"),
         (

@@ -84,7 +84,7 @@ def test_eval_says_that_test_rows_differ(run, rows, options, why):
     assert run("nherd-train", "rows.csv", "-o", "same.h5").code == 0
     assert run("em", "rows.csv", "--label", "y", *options, "-o", "b.h5").code == 0
     assert "different test rows" not in run("eval", "a.h5", "same.h5").err
-    said = f"eval: warning: a.h5 and b.h5 are judged on different test rows: {why}\n"
+    said = f"eval: warning: a.h5 and b.h5 are evaluated on different test rows: {why}\n"
     assert said in run("eval", "a.h5", "same.h5", "b.h5").err
     assert said not in run("eval", "a.h5", "b.h5", "--data", "rows.csv").err
 
@@ -93,5 +93,5 @@ def test_eval_says_that_inputs_differ(run, rows, tmp_path):
     (tmp_path / "fewer.csv").write_text("".join((tmp_path / "rows.csv").read_text().splitlines(keepends=True)[:60]))
     for name in ("rows", "fewer"):
         assert run("em", f"{name}.csv", "--label", "y", "-o", f"{name}.h5").code == 0
-    said = "rows.h5 and fewer.h5 are judged on different test rows: they were learned from different inputs"
+    said = "rows.h5 and fewer.h5 are evaluated on different test rows: they were learned from different inputs"
     assert said in run("eval", "rows.h5", "fewer.h5").err

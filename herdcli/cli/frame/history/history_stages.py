@@ -64,7 +64,11 @@ class Stage:
 def history_stages(artifact: Artifact) -> list[Stage]:
     """The history as stages.  Raises DataError where it does not say how the artifact was made."""
     if not artifact.history:
-        raise DataError("holds no history that could be followed", where=artifact.name, hint="herd convert and all that learns write one")
+        raise DataError(
+            "has no history, so it cannot be made again",
+            where=artifact.name,
+            hint="herd convert and the fitting commands write files with one",
+        )
     found = []
     for number, record in enumerate(artifact.history, 1):
         try:
@@ -128,5 +132,5 @@ def role_field(stage: Stage, role: str, names: set[str], where: str) -> str:
     options = [name for name in tried if name in names]
     said = [name for name in options if stage.parameters.get(name) is not None]
     if not options:
-        raise DataError(f"{stage} had an input '{role}', for which this version has no place", where=where)
+        raise DataError(f"{stage} had an input '{role}', which this version does not know", where=where)
     return (said or options)[0]

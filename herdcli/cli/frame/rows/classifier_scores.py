@@ -119,7 +119,7 @@ def example_at(
             raise
         given.finish()
         if found is None:
-            raise DataError(f"has {passed} examples, --explain asks for number {row}", where=given.name)
+            raise DataError(f"has {passed} examples, but --explain asks for number {row}", where=given.name)
     return found, names
 
 
@@ -137,7 +137,7 @@ def _example_blocks(
     if not model.bits and (given.text == "vw" or model.text != given.text):
         learned = f"{model.text} text" if model.text else "a data set"
         if given.text == "vw" or model.text:
-            raise DataError(f"is {given.text} text, the model was learned from {learned}", where=given.name)
+            raise DataError(f"is {given.text} text, but the model was learned from {learned}", where=given.name)
     if model.interactions and given.text != "vw":
         raise DataError(missing_namespaces_message(model.interactions), where=given.name, hint=NAMESPACES)
     vw, pairs = given.text == "vw", model.interactions
@@ -169,7 +169,7 @@ def _is_number(name: str) -> bool:
 def _report_new_labels(session: Session, where: str, names: list[str]) -> None:
     """Say that examples have labels that the model has never met."""
     if names:
-        session.console.warn(f"{where}: {len(names)} labels are unknown to the model, which misses them: {format_labels(names)}")
+        session.console.warn(f"{where}: {len(names)} labels are unknown to the model, so it never predicts them: {format_labels(names)}")
 
 
 def _dataset_blocks(
@@ -186,7 +186,7 @@ def _dataset_blocks(
     elif labelled:
         told = labelled_examples.labels_of_model(data, model.classes)
     if model.bits:
-        raise DataError(f"is a data set, the model hashes text into 2^{model.bits} columns", where=data.name)
+        raise DataError(f"is a data set, but the model hashes text into 2^{model.bits} columns", where=data.name)
     X = data.value.X
     order = None if model.text else match_columns(session, data.value.feature_names, X.shape[1], model.feature_names, had, where=data.name)
     width = X.shape[1] if order is None else len(order.columns)

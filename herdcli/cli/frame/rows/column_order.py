@@ -75,4 +75,4 @@ def drop_zero_weights(session: Session, data: Artifact) -> Artifact:
 def warn_of_weights(session: Session, data: Dataset) -> None:
     """Say that rows have weights, which this command does not learn by."""
     if data.weight is not None:
-        session.console.warn("the column 'weight' is left out: every row counts once here (as data it needs another name)")
+        session.console.warn("the column 'weight' is left out because every row counts once here (rename it to use it as a feature)")

@@ -24,7 +24,7 @@ def append_labels(
     if names and column in names:
         j = names.index(column)
         if X.shape[1] == 1:
-            raise DataError(f"has no column besides '{column}'", where=artifact.name)
+            raise DataError(f"has no column other than '{column}'", where=artifact.name)
         X, y, names = np.delete(X, j, axis=1), X[:, j], [name for name in names if name != column]
     elif y is None or column not in (None, "y"):
         listed = ", ".join([*(names or ["none named"])[:12], *([] if y is None else ["y"])])

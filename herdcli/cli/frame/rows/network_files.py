@@ -72,7 +72,7 @@ def _load_text_network(session: Session, source: Source, form: str, role: str, m
     for note in notes:
         session.console.note(f"{source.name}: {note}")
     if (told := formats.conditional_violation(found.value)) is not None:
-        session.console.warn(f"{source.name}: is marked BAYES, but {told}: its factors are multiplied as they are, as those of MARKOV")
+        session.console.warn(f"{source.name}: is marked BAYES, but {told}: its factors are multiplied as in a MARKOV file")
         found = replace(found, value=replace(found.value, directed=False))
     session.remember_features(found)
     return found
@@ -168,7 +168,7 @@ def _load_sealed(session: Session, source: Source, path: str) -> Artifact:
         (seal_header.MAGIC, format_detection.HDF5_MAGIC, b"PAR1", b"PK\x03\x04")
     ) and not format_detection.find_hdf5_signature(source.head):
         formats = ", ".join(f".{name}" for name in TEXT_FORMATS)
-        raise DataError("is no network in a format that herd reads", where=source.name,
+        raise DataError("is not a network in a format that herd reads", where=source.name,
                         hint=f"network formats are {formats} and .h5; herd fit-mrf learns a network from rows")  # fmt: skip
     if source.regular:
         return session.load(path, "network", kinds={"network"})
@@ -223,15 +223,17 @@ def write_network(session: Session, value: Network, summary: str, form: str, his
     if names_file.loses_names(value, labels):
         _write_names(session, names_file.write_names(value, labels), form)
     elif labels != "all" and session.output != "-" and Path(names_file_path(session.output)).exists():
-        session.console.warn(f"{Path(names_file_path(session.output)).name} is there already, and its names will be read with this network")
+        session.console.warn(f"{Path(names_file_path(session.output)).name} exists already, so its names will be read with this network")
     outputs.write_text_result(session, text, summary, form)
 
 
 def _write_names(session: Session, content: str, form: str) -> None:
     """The names beside -o; on standard output they are lost, with a warning."""
     if session.output == "-":
-        session.console.warn(f"{form} has no place for all names of variables and states, and they are lost; -o FILE keeps them beside it")
+        session.console.warn(
+            f"{form} cannot hold all names of variables and states, so they are lost; with -o FILE they go into a second file"
+        )
         return
     path = names_file_path(session.output)
     outputs.write_side_file(session, path, lambda target: outputs.write_text(target, content), binary=False)
-    session.console.note(f"{form} has no place for all names of variables and states: they are in {Path(path).name}, which is read with it")
+    session.console.note(f"{form} cannot hold all names of variables and states: they are in {Path(path).name}, which is read with it")

@@ -383,7 +383,7 @@ class Session:
         """The rows of several files as one data set.  required  columns that it must have;  asked  as of `row_ranges.opened`."""
         with row_ranges.open_ranges(path, note=self.console.note, verified=True, **asked) as found:
             if found is None:
-                raise DataError("cannot be read together", where=path, hint="Parquet, dense HDF5, and CSV of numbers can")
+                raise DataError("cannot be read as one input", where=path, hint="use Parquet, dense HDF5, or CSV with numbers only")
             columns = found.artifact.value.X.shape[1]
             self.require_memory(8 * found.count * columns, f"{found.count} × {columns} values of several files")
             self.account_for(found)

@@ -36,9 +36,9 @@ row_shard_option = own_shard_option(  # of a command that makes rows of rows: it
 def refuse_shards(session: Session, hint: str) -> None:
     """Refuse --shard and --cluster where there is one unit of work."""
     if session.cluster is not None:
-        raise BadUsage("--cluster deals out units of work, and this run has only one", hint=hint)
+        raise BadUsage("--cluster distributes units of work, but this run has only one", hint=hint)
     if session.shard is not None:
-        raise BadUsage("--shard divides a run into units of work, and this run has only one", hint=hint)
+        raise BadUsage("--shard divides a run into units of work, but this run has only one", hint=hint)
 
 
 def unit_numbers(session: Session, count: int, what: str) -> range:
@@ -117,7 +117,7 @@ def _request_of(shard: Artifact) -> object:
     kind, values, _ = recorded_options.typed_request(find_command(name, shard.name), record["parameters"], f"the run of {name}", shard.name)
     declared = import_named(str(KINDS[shard.kind].request))
     if not issubclass(kind, declared):
-        raise DataError(f"is of kind {shard.kind} and of a run of {name}, which makes none", where=shard.name)
+        raise DataError(f"is of kind {shard.kind} and belongs to a run of {name}, which makes no shards", where=shard.name)
     return request_from_record(kind, values)
 
 

@@ -204,7 +204,7 @@ def test_a_data_set_of_people_loads_with_what_it_declares(tmp_path: Path) -> Non
     assert np.array_equal(data.X, X)
     assert (data.y.tolist(), data.class_names) == ([1, 0, 1, 0], ["a", "b"])
     assert (data.value_range.tolist(), data.image_shape.tolist(), data.source) == ([0, 255], [1, 3], "here")
-    assert said == [f"{artifact.name}: ignored /extra"]
+    assert said == [f"{artifact.name}: these parts of the file are not used: /extra"]
 
 
 def test_a_csr_group_with_its_shape_on_the_root_loads(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_records_become_columns(tmp_path: Path) -> None:
 
 def test_columns_that_are_neither_are_named_with_their_type(tmp_path: Path) -> None:
     _, notes = read(parquet(tmp_path / "rows.parquet", s=pa.array([b"1", b"2"]), b=[1, 2]))
-    assert "ignored s (binary)" in notes
+    assert "these parts of the file are not used: s (binary)" in notes
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_vectors_of_one_length_are_the_columns_of_hdf5(tmp_path: Path) -> None:
     data, notes = read(tmp_path / "rows.h5")
     assert (data.feature_names, data.class_names) == (["a", "b"], ["u", "v"])
     np.testing.assert_array_equal(data.X, ROWS * [1, 0.5])
-    assert "ignored time" in notes
+    assert "these parts of the file are not used: time" in notes
 
 
 def test_cells_of_single_numbers_in_matlab_are_labels(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_numbers_beside_units_are_refused(tmp_path: Path, cells: list[str], mess
 def test_classes_that_begin_with_a_number_stay_text(tmp_path: Path, cells: list[str]) -> None:
     data, notes = read(tmp_path / "rows.csv", "a,b\n" + "".join(f"{cell},{row}\n" for row, cell in enumerate(cells)))
     assert data.feature_names == ["b"]
-    assert notes[0].startswith("ignored a")
+    assert notes[0].startswith("these parts of the file are not used: a")
 
 
 @pytest.mark.parametrize(

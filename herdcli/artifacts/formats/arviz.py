@@ -52,7 +52,7 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     hdf5_guard.check_readable({f"/{chosen}/{title}": item for title, item in (variables | axes).items()}, limit=asked.limit, where=name)
     ignored = sorted(title for title in found if title not in variables and title not in AXES and not _is_scale(found[title]))
     if ignored:
-        asked.note(f"{name}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
+        asked.note(f"{name}: these parts of the file are not used: {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
     return _assemble_dataset(variables, axes, name, asked)
 
 

@@ -39,7 +39,7 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     found |= {name: cells for name, _ in listed if name in values and (cells := _cell_values(values[name])) is not None}
     ignored = sorted({name for name, _, _ in there} - set(found))
     if ignored:
-        asked.note(f"{where}: ignored {', '.join(ignored)} (neither numbers nor text)")
+        asked.note(f"{where}: these variables are neither numbers nor text and are not used: {', '.join(ignored)}")
     if asked.member is not None:
         found = _name_rows(found, asked.member.strip("/"), where)
     matrices = [name for name, item in found.items() if min(item.shape) > 1]

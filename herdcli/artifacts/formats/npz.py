@@ -49,7 +49,7 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     }
     ignored = sorted(set(arrays) - used)
     if ignored:
-        note(f"{where}: ignored {', '.join(ignored)}")
+        note(f"{where}: these parts of the file are not used: {', '.join(ignored)}")
     roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
     attributes = pictures | {name: _decode_scalar(arrays[name]) for name in ATTRIBUTES if name in arrays}
     return assemble_dataset(X, roles, attributes, where=where, note=note, columns=further, response=bool(asked.roles.response))

@@ -60,7 +60,7 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     hdf5_guard.check_readable(used, limit=limit, where=name)
     ignored = sorted(path for path in datasets if path not in used)
     if ignored:
-        note(f"{name}: ignored {', '.join(ignored)}")
+        note(f"{name}: these parts of the file are not used: {', '.join(ignored)}")
     X, pictures = (
         (_read_csr(file), {}) if sparse else flatten_rows(unpack_values(codec.read_array(datasets["/X"]), datasets["/X"], name, note))
     )

@@ -74,7 +74,7 @@ def dataset_from_table(
     if ignored:
         kinds = dict(zip(table.column_names, table.schema.types, strict=True))
         shown = [name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored[:12]]
-        note(f"{where}: ignored {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
+        note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
     if asked.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
     if "weight" in roles and asked.roles.weight is None and not attributes:  # a file of herd's own says what it holds

@@ -98,7 +98,7 @@ def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, asked: LoadO
     kept = select_kept_columns(asked.keep, arrays, used)
     ignored = sorted(set(arrays) - used - {other for pair in kept.items() for other in pair if other} - {"images"})
     if ignored:
-        asked.note(f"{where}: ignored {', '.join(ignored)}")
+        asked.note(f"{where}: these parts of the file are not used: {', '.join(ignored)}")
     roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
     columns, response = {column: arrays[column] for column in kept}, bool(asked.roles.response)
     return assemble_dataset(X, roles, declared, where=where, note=asked.note, columns=columns, response=response)

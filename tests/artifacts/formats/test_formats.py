@@ -262,7 +262,7 @@ def test_people_s_parquet_loads(tmp_path: Path) -> None:
     data = artifact.value
     assert (data.X.tolist(), data.X.dtype, data.y.tolist()) == (np.arange(12).reshape(4, 3).tolist(), np.uint8, [3, 1, 2, 0])
     assert (data.value_range.tolist(), data.image_shape.tolist(), artifact.sealed) == ([0, 255], [1, 3], False)
-    assert said == [f"{artifact.name}: ignored phoneme"]
+    assert said == [f"{artifact.name}: these parts of the file are not used: phoneme"]
 
 
 def test_lists_of_equal_length_are_rows(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_draws_of_all_chains_are_rows(nc):
     np.testing.assert_array_equal(data.y, np.repeat([4, 5], DRAWS))
     assert [note.split(": ", 1)[1] for note in notes] == [
         "read posterior; --layer takes posterior, unconstrained_posterior",
-        "ignored words",
+        "these parts of the file are not used: words",
     ]
     np.testing.assert_array_equal(artifacts.load(str(nc), layer="unconstrained_posterior").value.X[:, 0], 2 * MU.ravel())
 

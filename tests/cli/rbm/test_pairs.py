@@ -187,7 +187,7 @@ def test_what_cannot_be_learned_is_refused(faces, herd, tmp_path, changes, optio
 def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
     err = herd("fit-rbm", "--pairs", faces, "--hidden", 40, "--epochs", 1, "--batch-size", 50, "-o", tmp_path / "w.h5")[2]
     assert [line for line in err.splitlines() if " → " not in line and "verdict: " not in line] == [
-        "fit-rbm: faces.h5: ignored /glasses",
+        "fit-rbm: faces.h5: these parts of the file are not used: /glasses",
         "fit-rbm: warning: 1 of 12 pixels are constant in all training images: their weights stay 0",
         "fit-rbm: warning: 40 hidden units are more than the 22 pixels of a pair that vary",
         "fit-rbm: warning: there are 30 pairs, fewer than the batch of 50",

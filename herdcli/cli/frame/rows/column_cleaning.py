@@ -69,7 +69,7 @@ class CleaningOptions:
         wanted = texts if known is None and self.categorical == "auto" else [name for name in texts if known and name in known.levels]
         ignored = [name for name in texts if name not in wanted]
         if ignored:
-            note(f"{where}: ignored {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
+            note(f"{where}: these parts of the file are not used: {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
         missing = self.missing
         if known is None:
             codes = getattr(self.request, "levels_are_states", False)

@@ -144,7 +144,11 @@ def _check_lengths(data: Dataset, where: str | None) -> None:
     for declared in fields(data):
         spec, item = spec_of(declared), getattr(data, declared.name)
         if spec and spec.dims == ("n",) and getattr(item, "ndim", 0) == 1 and len(item) != rows:
-            raise DataError(f"/{declared.name} has {group_digits(len(item))} rows, /X has {group_digits(rows)}", where=where)
+            raise DataError(
+                f"/{declared.name} has {group_digits(len(item))} rows, /X has {group_digits(rows)}",
+                where=where,
+                hint="give every row of /X one entry",
+            )
 
 
 def _check_sparse(X: Any, where: str | None) -> None:

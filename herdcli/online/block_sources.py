@@ -151,7 +151,9 @@ class TextSource:
                     yield self.holdout.batch(block, place, number, turn, self.passes, proof)
                     number, seen = number + 1, seen + block.rows
             if number == 0:
-                raise DataError("there are no lines of data", where=self.reader.where)
+                raise DataError(
+                    "there are no lines of data", where=self.reader.where, hint="was the command that wrote the text interrupted?"
+                )
 
 
 def _require_moderate(value: Array, where: str) -> None:

@@ -438,7 +438,7 @@ def _open_hdf5(source: Source, path: str, asked: LoadOptions, verified: bool, he
         return None
     for name in ("y", "split", "weight"):
         if name in own and len(own[name]) != len(X):
-            raise DataError(f"/{name} has {len(own[name])} rows, /X has {len(X)}", where=where)
+            raise DataError(f"/{name} has {len(own[name])} rows, /X has {len(X)}", where=where, hint="give every row of /X one entry")
     further: dict[str, Any] = {name: own[name] for name in ("y", "weight") if name in own}
     further |= {name: [str(text) for text in own[name]] for name in ("feature_names", "class_names") if name in own}
     further |= {"split": parse_split(own["split"], where, ignore_note, stretch=True)} if "split" in own else {}

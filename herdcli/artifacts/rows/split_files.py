@@ -211,7 +211,7 @@ def _open_hdf5(path: str, where: str, asked: LoadOptions, choose: Choose) -> Fou
         further = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names") if name in file}
         short = next((name for name in ("split", "weight") if name in further and len(further[name]) != len(X)), None)
         if short is not None:
-            raise DataError(f"/{short} has {len(further[short])} rows, /X has {len(X)}", where=where)
+            raise DataError(f"/{short} has {len(further[short])} rows, /X has {len(X)}", where=where, hint="give every row of /X one entry")
         split = parse_split(further["split"], where, asked.note) if "split" in further else None
         names = [str(name) for name in further["feature_names"]] if "feature_names" in further else None
         stated = sealed_hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}

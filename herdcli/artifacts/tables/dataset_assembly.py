@@ -38,7 +38,9 @@ def assemble_dataset(
     for name in ("y", "split", "weight"):
         if name in parts and _flatten_column(parts[name]).ndim == 1 and X.ndim == 2 and _flatten_column(parts[name]).size != X.shape[0]:
             raise DataError(
-                f"/{name} has {group_digits(_flatten_column(parts[name]).size)} rows, /X has {group_digits(X.shape[0])}", where=where
+                f"/{name} has {group_digits(_flatten_column(parts[name]).size)} rows, /X has {group_digits(X.shape[0])}",
+                where=where,
+                hint="give every row of /X one entry",
             )
     names = {name: [str(text) for text in np.asarray(parts[name]).ravel()] for name in ("feature_names", "class_names") if name in parts}
     classes = names.get("class_names")

@@ -483,7 +483,7 @@ def test_what_cannot_be_put_on_disk_is_told(herd, rows, tmp_path):
     expected = {
         "bad.h5": (65, "bad.h5: row 1 has an infinite value\nhint: a missing value is NaN\n"),
         "flat.h5": (65, "flat.h5: has no dense rows /X (n, d) of numbers, which --on-disk reads\nhint: leave out --on-disk\n"),
-        "short.h5": (65, "short.h5: /split has 3 rows, /X has 4\n"),
+        "short.h5": (65, "short.h5: /split has 3 rows, /X has 4\nhint: give every row of /X one entry\n"),
         "absent.h5": (66, "absent.h5: there is no such file\n"),
     }
     for name, (code, message) in expected.items():

@@ -38,7 +38,7 @@ ARRAYS = {
         ["--per-class"],
         "class '1' has no training rows\nhint: --split sets how many rows of each class train\n",
     ),
-    "lengths differ": (lambda rows: {"y": rows["y"][:39]}, [], "/y has 39 rows, /X has 40\n"),
+    "lengths differ": (lambda rows: {"y": rows["y"][:39]}, [], "/y has 39 rows, /X has 40\nhint: give every row of /X one entry\n"),
     "no rows": (
         lambda rows: {"X": rows["X"][:0], "y": rows["y"][:0], "split": rows["split"][:0]},
         [],
@@ -378,7 +378,7 @@ TEXTS = {
         "column 'a' has 1 missing value (first: line 3)\n"
         "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
-    "csv without rows": ("bad.csv", "a,b,y\n", [], "has a header but no rows\n"),
+    "csv without rows": ("bad.csv", "a,b,y\n", [], "has a header but no rows\nhint: was the command that wrote it interrupted?\n"),
     "csv without that label": (
         "bad.csv",
         "a,b,y\n1,0,0\n1,1,1\n",

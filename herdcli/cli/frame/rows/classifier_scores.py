@@ -94,7 +94,7 @@ def _score_examples(
         raise
     given.finish()
     if not there:
-        raise DataError("there are no lines of data", where=given.name)
+        raise DataError("there are no lines of data", where=given.name, hint="was the command that wrote the text interrupted?")
 
 
 def example_at(

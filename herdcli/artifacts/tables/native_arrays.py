@@ -32,7 +32,7 @@ _REFUSED = {
 def native_array(values: Any, *, name: str, where: str) -> Array:
     """An array in native byte order and C order, of a supported type; text as `str`.  name  for messages.
 
-    Raises DataError for types that are no numbers and no text, and for long doubles that is too large for float64.
+    Raises DataError for types that are no numbers and no text, and for long doubles too large for float64.
     """
     given = np.asarray(values)
     kind = given.dtype.kind

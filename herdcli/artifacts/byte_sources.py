@@ -221,7 +221,7 @@ def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Sourc
             if empty:
                 yield source
                 return
-            raise DataError("the file is empty", where=name, hint="was the command that wrote it interrupted?")
+            raise DataError("the file is empty", where=name, hint="check whether the command that wrote it was interrupted")
         unfold = _decompressor(source)
         if unfold is None:
             yield decode_text_source(source, limit)
@@ -230,7 +230,7 @@ def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Sourc
         if _decompressor(inner) is not None:
             raise DataError("is compressed twice", where=name, hint="unpack it once")
         if not inner.head:
-            raise DataError("the compressed file is empty", where=name, hint="was the command that wrote it interrupted?")
+            raise DataError("the compressed file is empty", where=name, hint="check whether the command that wrote it was interrupted")
         yield decode_text_source(inner, limit)
 
 

@@ -152,7 +152,9 @@ class TextSource:
                     number, seen = number + 1, seen + block.rows
             if number == 0:
                 raise DataError(
-                    "there are no lines of data", where=self.reader.where, hint="was the command that wrote the text interrupted?"
+                    "there are no lines of data",
+                    where=self.reader.where,
+                    hint="check whether the command that wrote the text was interrupted",
                 )
 
 

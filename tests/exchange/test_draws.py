@@ -76,7 +76,7 @@ def test_equal_draws_make_equal_bytes(tmp_path):
 @pytest.mark.parametrize("version", [b"\x01", b"\x02"])
 def test_netcdf_of_version_3_is_refused(tmp_path, run, version):
     (tmp_path / "old.nc").write_bytes(b"CDF" + version + b"\0" * 60)
-    message = "is netCDF of version 3, which is not read\nhint: write version 4, which is HDF5: idata.to_netcdf(FILE)\n"
+    message = "is netCDF of version 3, which herd does not read\nhint: write version 4, which is HDF5: idata.to_netcdf(FILE)\n"
     assert run("convert", "old.nc", "-o", "x.h5") == (65, f"herd convert: old.nc: {message}")
 
 

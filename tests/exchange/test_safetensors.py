@@ -130,7 +130,7 @@ def test_pickles_of_pytorch_are_never_loaded(tmp_path, run):
     )
     for line in ("convert model.pt --to rbm -o x.h5", "convert model.pt -o x.h5", "fit-rbm model.pt -o x.h5"):
         assert run(*line.split()) == (65, f"herd {line.split()[0]}: model.pt: {what}")
-    old = "is a Python pickle, which is not read\nhint: pickles can run code and are never loaded: write HDF5, NPZ or CSV\n"
+    old = "is a Python pickle, which herd does not read\nhint: pickles can run code and are never loaded: write HDF5, NPZ or CSV\n"
     assert run("convert", "old.pt", "--to", "rbm", "-o", "x.h5") == (65, f"herd convert: old.pt: {old}")
 
 

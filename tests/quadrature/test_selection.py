@@ -79,7 +79,7 @@ def test_samples_of_another_run_are_refused(rows):
     value = result_assembly.samples_artifact(problem, run(problem), [None], kind="rule", projected=False, scale=np.ones(3))
     groups, kernel = list(problem.groups), value.kernel
     assert selection_problem.continue_groups(groups, value, "herding", kernel, np.ones(3))[0].start is not None
-    with pytest.raises(BadUsage, match="not of line-search"):
+    with pytest.raises(BadUsage, match=r"were made with herding and .*, not with line-search and"):
         selection_problem.continue_groups(groups, value, "line-search", kernel, np.ones(3))
     other = problem_of(rows[::-1], (8,))
     with pytest.raises(BadUsage, match="not among the candidates"):

@@ -233,7 +233,7 @@ def _detect_text_format(text: str, name: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if not lines:
-        raise DataError("there are no lines of data", where=name, hint="was the command that wrote the text interrupted?")
+        raise DataError("there are no lines of data", where=name, hint="check whether the command that wrote the text was interrupted")
     first = lines[0]
     if first.startswith('"'):  # a title between quotes, which may hold what begins another format and go on after a line's end
         return "csv"

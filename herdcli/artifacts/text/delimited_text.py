@@ -59,7 +59,7 @@ def read(
     with _plain_parse_errors(where, found):
         table = wide_csv.read_table(found, where, asked)
         if not table.num_rows:
-            raise DataError("has a header but no rows", where=where, hint="was the command that wrote it interrupted?")
+            raise DataError("has a header but no rows", where=where, hint="check whether the command that wrote it was interrupted")
         table = _strip_blanks(
             table if found.labels is None else _infer_label_type(table, found.labels, found.options[2].null_values, where, asked)
         )

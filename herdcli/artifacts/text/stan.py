@@ -48,7 +48,7 @@ def read(stream: BinaryIO, head: bytes, *, where: str, asked: LoadOptions) -> Da
 def _read_batches(text: bytes, where: str, asked: LoadOptions) -> list[Any]:
     found = list(delimited_text.read_batches(io.BytesIO(text), text[: 1 << 16], where=where, asked=asked))
     if not sum(batch.num_rows for batch in found):
-        raise DataError("has no draws", where=where, hint="was the sampler interrupted?")
+        raise DataError("has no draws", where=where, hint="check whether the sampler was interrupted")
     return found
 
 

@@ -55,7 +55,7 @@ def parse_svmlight(stream: BinaryIO, *, where: str, limit: int | None = None) ->
         entries = int(pointer[rows])
         found.append((label[:rows].copy(), np.diff(pointer[: rows + 1]), index[:entries].copy(), value[:entries].copy()))
     if not sum(len(part[0]) for part in found):
-        raise DataError("there are no lines of data", where=where, hint="was the command that wrote the text interrupted?")
+        raise DataError("there are no lines of data", where=where, hint="check whether the command that wrote the text was interrupted")
     labels, lengths, columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return _csr_matrix(columns, values, lengths, where), labels
 

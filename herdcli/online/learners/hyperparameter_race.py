@@ -245,7 +245,7 @@ def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes
     """The first examples (count: so many) as one block, as the learners see them, with features numbered from 0 without gaps."""
     first = _first(batches, EXAMPLES if count is None else count)
     if not first:
-        raise DataError("there are no lines of data", hint="was the command that wrote the text interrupted?")
+        raise DataError("there are no lines of data", hint="check whether the command that wrote the text was interrupted")
     used = _used(settings, [block for block, _ in first])
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
     scales = np.zeros((int(used.sum()), {"none": 0, "online": 2, "standard": 5}[settings.scaling]))

@@ -36,7 +36,7 @@ class State:
     def validate(self) -> None:
         """Raise DataError unless the atoms in use are candidates."""
         if not 1 <= self.hull.size <= min(len(self.hull.ids), len(self.mmd)):
-            raise DataError(f"has {self.hull.size} atoms in use and room for {min(len(self.hull.ids), len(self.mmd))}")
+            raise DataError(f"has {self.hull.size} atoms in use, but space for {min(len(self.hull.ids), len(self.mmd))}")
         for name, places in (("/hull/ids", self.hull.ids[: self.hull.size]), ("/refused", self.refused)):
             require_index(name, places, len(self.running), "a candidate")
 

@@ -139,7 +139,7 @@ def test_empty_file(herd, quick, tmp_path):
         tmp_path,
         quick("empty.h5"),
         65,
-        "herd fit-rbm: empty.h5: the file is empty\nhint: was the command that wrote it interrupted?\n",
+        "herd fit-rbm: empty.h5: the file is empty\nhint: check whether the command that wrote it was interrupted\n",
     )
 
 
@@ -378,7 +378,12 @@ TEXTS = {
         "column 'a' has 1 missing value (first: line 3)\n"
         "hint: --missing drop leaves such rows out, --missing mean fills in the column's mean\n",
     ),
-    "csv without rows": ("bad.csv", "a,b,y\n", [], "has a header but no rows\nhint: was the command that wrote it interrupted?\n"),
+    "csv without rows": (
+        "bad.csv",
+        "a,b,y\n",
+        [],
+        "has a header but no rows\nhint: check whether the command that wrote it was interrupted\n",
+    ),
     "csv without that label": (
         "bad.csv",
         "a,b,y\n1,0,0\n1,1,1\n",

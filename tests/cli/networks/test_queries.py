@@ -197,7 +197,7 @@ def test_finding_what_zeros_leave_empty_is_held_against_the_memory_allowed(herd,
         (["--query", "mpe", "--algorithm", "ups"], 2, "--query mpe is not answered by --algorithm ups"),
         (["--query", "log-z", "--algorithm", "bp"], 2, "--query log-z is exact, --algorithm bp is not"),
         (["--query", "mpe", "--observe", "x0=.5,.5"], 2, "--query mpe takes no observed marginals"),
-        (["--query", "sensitivity:x1=7", "--format", "csv"], 65, "the evidence gives x1 the state 7, it has 3"),
+        (["--query", "sensitivity:x1=7", "--format", "csv"], 65, "the evidence gives x1 the state 7, but it has 3 states"),
         (["--algorithm", "max-product"], 2, "--algorithm max-product finds likeliest states and no marginals\nhint: --query mpe"),
     ],
 )

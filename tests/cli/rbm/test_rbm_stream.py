@@ -232,8 +232,8 @@ def test_other_rows_than_those_held_out_are_refused(run, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (("--per-class",), "herd fit-rbm: --on-disk and --per-class exclude each other\nhint: --on-disk is of a single rbm\n"),
-        (("--layers", "3,3"), "herd fit-rbm: --on-disk and --layers exclude each other\nhint: --on-disk is of a single rbm\n"),
+        (("--per-class",), "herd fit-rbm: --on-disk and --per-class exclude each other\nhint: use --on-disk with a single rbm\n"),
+        (("--layers", "3,3"), "herd fit-rbm: --on-disk and --layers exclude each other\nhint: use --on-disk with a single rbm\n"),
     ],
 )
 def test_what_needs_all_rows_at_once_is_refused(run, options, line):

@@ -137,7 +137,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("fit-rbm", "rows.csv", "--labels", "hybrid", "--per-class"),
             2,
-            "--labels and --per-class exclude each other\nhint: --labels is of a single rbm",
+            "--labels and --per-class exclude each other\nhint: use --labels with a single rbm",
         ),
         (
             ("fit-rbm", "rows.csv", "--labels", "hybrid", "--units", "rate:3", "--range", "0,1"),

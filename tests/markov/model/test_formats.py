@@ -126,7 +126,7 @@ def test_evidence_may_use_names():
     ("text", "message"),
     [
         ("1 2 0", "there is no variable 2, there are 2 (0 to 1)"),
-        ("1 1 3", "the evidence gives x1 the state 3, it has 3"),
+        ("1 1 3", "the evidence gives x1 the state 3, but it has 3 states"),
         ("2 1 1 1 2", "the evidence gives x1 two states, 1 and 2"),
         ("3 1 1", "is not an evidence file"),
         ("0\n2 1\n\n", "begins with 0 pairs of evidence, but continues with '2'"),

@@ -74,7 +74,7 @@ def test_what_is_beyond_its_limits_is_none(value, message):
 def test_evidence_and_likelihoods_of_states_that_there_are():
     given = made()
     for evidence, message in (({2: 0}, "names variable 2, there are 2"), ({-1: 0}, "names variable -1"),
-                              ({1: 3}, "gives x1 the state 3, it has 3"), ({0: -1}, "gives x0 the state -1")):  # fmt: skip
+                              ({1: 3}, "gives x1 the state 3, but it has 3 states"), ({0: -1}, "gives x0 the state -1")):  # fmt: skip
         with pytest.raises(DataError, match=message):
             network.condition_network(given, evidence)
     held = network.condition_network(given, {1: 2})
@@ -107,7 +107,7 @@ def test_regions_are_over_what_evidence_leaves():
 
 def test_rows_of_evidence_are_states_or_none():
     given = random_networks.generate("grid", rows=2, columns=2)
-    with pytest.raises(DataError, match="row 1 gives x2 the state 2, it has 0 to 1, or −1"):
+    with pytest.raises(DataError, match="row 1 gives x2 the state 2, but its states are 0 to 1, or −1"):
         EvidenceBatch(given, [0, 2], np.array([[0, 1], [1, 2]]), orders=1, seed=0)
     with pytest.raises(DataError, match="row 0 gives x0 the state -2"):
         EvidenceBatch(given, [0], np.array([[-2]]), orders=1, seed=0)

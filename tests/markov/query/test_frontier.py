@@ -202,7 +202,7 @@ def test_rows_that_cannot_be_are_named():
     _, found = rows_of(given, [0, 1], np.array([[0, 0], [0, 1]]))
     assert found.log_z.tolist() == [0, -np.inf]
     assert np.isnan(found.marginals).tolist() == [[False] * 4, [True] * 4]
-    with pytest.raises(DataError, match="row 1 gives x1 the state 2, it has 0 to 1, or −1"):
+    with pytest.raises(DataError, match="row 1 gives x1 the state 2, but its states are 0 to 1, or −1"):
         rows_of(given, [0, 1], np.array([[0, 0], [0, 2]]))
 
 

@@ -94,7 +94,9 @@ def _score_examples(
         raise
     given.finish()
     if not there:
-        raise DataError("there are no lines of data", where=given.name, hint="was the command that wrote the text interrupted?")
+        raise DataError(
+            "there are no lines of data", where=given.name, hint="check whether the command that wrote the text was interrupted"
+        )
 
 
 def example_at(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import BadUsage, DataError, escape_text
+from herdcli.evaluation.verdict_codes import verdict_code
 from herdcli.kinds import KINDS, VERDICT, kinds_with
 from herdcli.parts import import_named
 from herdcli.records import dataclass
@@ -193,7 +194,11 @@ TRUTHS = {"converged"}  # columns of yes or no, which are 1 and 0 in tables of n
 
 
 def to_json(rows: Sequence[Row]) -> str:
-    """A list of objects with every column of their kind; null for missing and non-finite values."""
+    """A list of objects with every column of their kind; null for missing and non-finite values.
+
+    After `verdict` comes its `verdict_code`.
+    """
+    rows = [_with_verdict_code(row) for row in rows]
     columns = {group[0].get("kind"): all_columns(group) for group in split_by_kind(rows)}
 
     def plain(column: str, value: Value) -> Value:
@@ -203,6 +208,16 @@ def to_json(rows: Sequence[Row]) -> str:
 
     objects = [{column: plain(column, row.get(column)) for column in columns[row.get("kind")]} for row in rows]
     return json.dumps(objects, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _with_verdict_code(row: Row) -> Row:
+    """The row with the code of its verdict after it; as it is without one."""
+    found: Row = {}
+    for column, value in row.items():
+        found[column] = value
+        if column == "verdict":
+            found["verdict_code"] = verdict_code(None if value is None else str(value))
+    return found
 
 
 def _table_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[bool]]:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from herdcli.evaluation.verdict_advice import ADVICE, DIVERGED, TOLD
+from herdcli.evaluation.verdict_codes import SEPARATOR
 from herdcli.kinds import KINDS
 from herdcli.parts import import_named
 from herdcli.schema import Array
 
 OK, NO_ROWS = "ok", "no test rows"  # the last: nothing to judge by
-SEPARATOR = "; "  # of the findings of a verdict
 LITTLE = 0.01  # share of a baseline's own loss that a model has to gain, at least
 ALIKE = 0.001  # share of a baseline within which a loss is the same
 SHARE = 1 / 3  # of what is gained on training rows that has to be gained on others too

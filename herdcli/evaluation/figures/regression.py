@@ -11,7 +11,7 @@ import numpy as np
 
 from herdcli.evaluation import verdicts
 from herdcli.evaluation.table import Value
-from herdcli.evaluation.verdicts import NO_ROWS, OK
+from herdcli.evaluation.verdicts import NO_ROWS
 from herdcli.numerics import block_statistics, class_baselines
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
@@ -209,4 +209,4 @@ def regression_verdict(value: GeneralisedLinear, row: Mapping[str, Any], discord
         found.append("separated")
     elif not value.converged:
         found.append("not converged")
-    return "; ".join(found) or OK
+    return verdicts.join_findings(found)

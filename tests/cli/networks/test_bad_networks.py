@@ -69,7 +69,7 @@ def test_unknown_states_and_variables_are_named(herd, tmp_path):
         ("x²=no", "there is no variable 'x²'"),
         ("² 0 0", "is not an evidence file"),
         ("snow=no", "there is no variable 'snow'"),
-        ("wet=2", "the evidence gives wet the state 2, it has 2"),
+        ("wet=2", "the evidence gives wet the state 2, but it has 2 states"),
     ):
         (tmp_path / "m.evid").write_text(line + "\n")
         ended = herd("ups-infer", "p.bif", "--evidence", "m.evid")

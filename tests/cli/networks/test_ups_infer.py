@@ -299,7 +299,7 @@ def test_a_refusal_under_evidence_names_the_network(shell, tmp_path):
         assert "ups-infer: g.h5: " in ended.err, ended.err
     (tmp_path / "e").write_text("1 0 2")
     ended = shell(f"{made} junction-tree")
-    assert (ended.code, "ups-infer: e: the evidence gives x0 the state 2, it has 2" in ended.err) == (65, True), ended.err
+    assert (ended.code, "ups-infer: e: the evidence gives x0 the state 2, but it has 2 states" in ended.err) == (65, True), ended.err
 
 
 def test_a_dry_run_tells_the_memory_of_the_junction_tree(shell):

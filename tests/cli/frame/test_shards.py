@@ -138,14 +138,14 @@ def test_a_killed_shard_resumes_to_the_same_bytes_and_is_no_other_s(run, inputs,
     assert (other.code, other.err.splitlines()[-2:]) == (
         2,
         [
-            f"herd {line[0]}: state: the checkpoint belongs to --shard 1/{n}, this is --shard 2/{n}",
+            f"herd {line[0]}: state: the checkpoint belongs to --shard 1/{n}, but this is --shard 2/{n}",
             "hint: give each shard its own checkpoint, for example --checkpoint run-2.state with --shard 2/4",
         ],
     )
     undivided = run(*line[:-1], *saving, "--resume", "-o", "other.h5")
     assert undivided.code == 2
     if name != "starts":
-        assert f"state: the checkpoint belongs to --shard 1/{n}, this is a run without --shard" in undivided.err
+        assert f"state: the checkpoint belongs to --shard 1/{n}, but this is a run without --shard" in undivided.err
 
     resumed = run(*line, f"1/{n}", *saving, "--resume", "-o", "killed.h5")
     assert resumed.code == 0, resumed.err

@@ -72,7 +72,7 @@ def test_a_symbol_that_the_model_does_not_know_is_named(herd, files):
     ended = herd("apply", "m.h5", "new.csv", "-o", "x.csv")
     assert ended.code == 65
     assert "'T' of column 'o'" in ended.err
-    assert "is none of its states: A, C, G" in ended.err
+    assert "is not one of its states: A, C, G" in ended.err
 
 
 def test_columns_with_fewer_states_draw_their_own_alone(herd, files):

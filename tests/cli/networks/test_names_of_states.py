@@ -156,7 +156,7 @@ def test_several_files_are_read_by_name_too(herd, drawn, tmp_path):
         (tmp_path / f"truth-{k}.csv").write_text("b\nTrue\nFalse\n")
     ended = herd("sample", "t.bif", "--given", "truth-*.csv", "-o", "x.csv")
     assert ended.code == 65
-    assert "truth-1.csv: cannot be read by parts" in ended.err
+    assert "truth-1.csv: cannot be read in parts" in ended.err
 
 
 def test_rows_beside_evidence_for_all_are_told_over_all_states(herd, tmp_path):

@@ -432,7 +432,7 @@ def test_square_weights_are_read_by_their_name(run: Callable, tmp_path: Path) ->
             "has no array of hidden biases (it has W, b)\nhint: names it may have: W, b, c; weight_matrix, vbias, hbias; "
             "components_, intercept_visible_, intercept_hidden_",
         ),
-        ("w.h5", {"W": W, "vbias": C, "hbias": C}, "array W is 6 × 3, with 3 visible and 3 hidden biases"),
+        ("w.h5", {"W": W, "vbias": C, "hbias": C}, "array W has the shape 6 × 3, but there are 3 visible and 3 hidden biases"),
         (
             "w.npz",
             {"W": W, "weights": W, "b": B, "c": C},

@@ -92,5 +92,5 @@ def test_a_column_without_values_is_refused(herd, torn, tmp_path) -> None:
     told = herd("fit-rbm", "empty.npz", "--hidden", "3", "--draw-missing", "-o", "m.h5")
     assert (told.code, told.err) == (
         65,
-        "herd fit-rbm: empty.npz: column 2 of /X has no known value\nhint: leave the column out\n",
+        "herd fit-rbm: empty.npz: column 2 of /X has no known value\nhint: leave the column out with --drop\n",
     )

@@ -56,7 +56,7 @@ PARENTS = Condition(
 ROWS = Condition("has_rows", why="with --moments")
 OF_PAIRS = OneOf("algorithm", *ALGORITHMS)  # and of larger clusters, which have no directions
 UNDIRECTED = Needs(OF_PAIRS, "--algorithm bayes takes no {option}", hint="--network FILE gives the parents")
-NEEDS_ROWS = Needs(ROWS, "{option} needs rows, --moments has none")
+NEEDS_ROWS = Needs(ROWS, "{option} needs rows, but --moments has none")
 NEW_CLUSTERS = Excludes("moments", refusal="--moments already defines the clusters: {option} cannot")
 OF_PARENTS = ("chow-liu", "independent", "hill-climb")  # structures that have directions
 FITTING_STRUCTURE = (

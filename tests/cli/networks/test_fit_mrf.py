@@ -189,7 +189,7 @@ def test_bad_input(herd, small, digits, tmp_path, arguments, code, message):
         ("none.h5 --edges e.txt --clusters c.txt", "--edges and --clusters exclude each other"),
         ("none.h5 --moments m.json", "--moments replaces DATA\nhint: leave out none.h5"),
         ("--moments m.json --clusters c.txt", "--moments already defines the clusters: --clusters cannot"),
-        ("--moments m.json --features f.json", "--features needs rows, --moments has none"),
+        ("--moments m.json --features f.json", "--features needs rows, but --moments has none"),
         ("none.h5 --algorithm cvm --regions r.txt --max-clique 3", "--regions and --max-clique exclude each other"),
         ("none.h5 --algorithm bayes --base b.uai", "--algorithm bayes takes no --base\nhint: --network FILE gives the parents"),
         ("none.h5 --algorithm bayes --max-clique 3", "--algorithm bayes takes no --max-clique\nhint: --network FILE gives the parents"),

@@ -42,7 +42,10 @@ def _rows_only(refusal: str, hint: str | None = None) -> OneOf:
     return OneOf("target", "rows", refusal=refusal, hint=hint)
 
 
-WITH_STEIN, SCORES_REFUSE = "with --kernel {kernel}", "{option} does not work with a Stein kernel, whose target is the law of the scores"
+WITH_STEIN, SCORES_REFUSE = (
+    "with --kernel {kernel}",
+    "{option} does not work with a Stein kernel, whose target is the distribution with these scores",
+)
 STEIN, DENSITY = Condition("uses_scores", why=WITH_STEIN), Condition("has_density", refusal=SCORES_REFUSE)
 APART = "{option} does not work with {other}"
 RULE = (
@@ -55,7 +58,7 @@ RULE = (
         OneOf(
             "rule",
             *(*reading("scores"), *DRAWING),
-            refusal="--rule {rule} stands for rows, and a Stein kernel for the law of their scores",
+            refusal="--rule {rule} represents the rows, but a Stein kernel represents the distribution of their scores",
             hint="--rule greedy",
         ),
     ),
@@ -64,14 +67,14 @@ RULE = (
         OneOf(
             "rule",
             *(name for name in TABLE if name not in DRAWING),
-            refusal="--rule {rule} draws from the target, of which a Stein kernel knows only the scores",
+            refusal="--rule {rule} samples from the target, but a Stein kernel knows only its scores",
             hint="--rule greedy",
         ),
     ),
 )
 SWAPPED = Needs(
     _rules_reading("refine"),
-    "--refine swaps atoms of equal weight, and those of --rule {rule} are not equal",
+    "--refine needs atoms of equal weight, but --rule {rule} gives other weights",
     hint=f"use {listed(reading('refine'), 'or')}",
 )
 NOT_UNIQUE = "--unique does not work with --rule {rule}"
@@ -84,7 +87,10 @@ UNIQUE = (
     ),
     _rules_reading("unique", NOT_UNIQUE, "rules with an active set and rpcholesky never take a candidate twice anyway"),
 )
-OF_OWN_ROWS, OTHERS = "--rule {rule} chooses among the rows it stands for, not with ", "herding, line-search, min-norm-point and rpcholesky"
+OF_OWN_ROWS, OTHERS = (
+    "--rule {rule} chooses among the rows themselves, so it does not work with ",
+    "herding, line-search, min-norm-point and rpcholesky",
+)
 TARGET = (
     Needs(_rules_reading("target"), f"{OF_OWN_ROWS}--target", hint=f"{OTHERS} take others"),
     Needs(DENSITY, SCORES_REFUSE),
@@ -96,7 +102,7 @@ POLISH = (
     Excludes("unique", refusal=POLISHED),
     Condition(
         "bounds_all_points",
-        refusal="--polish does not work with --embedding fourier, whose bound is of the candidates alone",
+        refusal="--polish does not work with --embedding fourier, whose bound holds only for the candidates",
         hint="nystrom:R",
     ),
     DENSITY,
@@ -105,7 +111,7 @@ BLOCK_ROWS = (
     Excludes("by", "candidates", "extend", "polish", refusal=APART),
     _rows_only("--block-rows works only with --target rows"),
     _rules_reading(
-        "block_rows", "--block-rows needs weights that are not negative, and those of --rule {rule} may be", hint="--rule herding"
+        "block_rows", "--block-rows needs weights that are not negative, but --rule {rule} can give negative ones", hint="--rule herding"
     ),
     DENSITY,
 )
@@ -117,9 +123,11 @@ LABEL = (
     DENSITY,
 )
 CHAINS = Condition(
-    "has_one_grouping", refusal="--thin-by-chain is --by chain, and --by is given", hint="leave out --by {by}, or --thin-by-chain"
+    "has_one_grouping",
+    refusal="--thin-by-chain means --by chain, so --by {by} is not possible",
+    hint="leave out --by {by}, or --thin-by-chain",
 )
-NO_ROWS, LEAVE_OUT = "--report compares atoms with rows, and the target is none", "leave it out"
+NO_ROWS, LEAVE_OUT = "--report compares atoms with rows, but the target has no rows", "leave it out"
 IN_ONE_RUN, REPORT_HINT = "--report needs all rows in memory, in one run", "leave out --block-rows and --shard, or --report"
 REPORT = (
     _rows_only(NO_ROWS, LEAVE_OUT),
@@ -312,7 +320,7 @@ class Request:
         metavar="ARTIFACT",
         group=INPUT,
         record=as_file(),
-        only=_rules_reading("extend", "--rule {rule} cannot be gone on with", "choose all --count atoms at once, or use herding"),
+        only=_rules_reading("extend", "--rule {rule} cannot continue earlier samples", "choose all --count atoms at once, or use herding"),
         help="Add atoms to the result of an earlier run, up to --count.",
     )
     no_state: bool = flag(group=OUTPUT, help="Leave out the state that --extend needs, for a smaller file.")

@@ -204,7 +204,7 @@ REFUSED = {
     "thinning others": (
         ["one.csv", "-m", 1, "--target", "uniform", "--rule", "kernel-thinning"],
         2,
-        "chooses among the rows it stands for, not with --target",
+        "chooses among the rows themselves, so it does not work with --target",
     ),
     "more than rows": (["rows.csv", "-m", 151, "--rule", "support-points"], 65, "151 atoms were asked for, but there are only 150 rows"),
     "thinning on": (

@@ -12,21 +12,21 @@ from herdcli.cli.frame.history.request import request_from_record
 from herdcli.cli.kernel_herd.request import Request
 from herdcli.errors import DataError
 
-LAW = "does not work with a Stein kernel, whose target is the law of the scores"
+LAW = "does not work with a Stein kernel, whose target is the distribution with these scores"
 TAKEN = "hint: herding, line-search, min-norm-point and rpcholesky take others"
 OTHER_BYTES = "hint: without --exact the bytes are those of this kind of machine"
 EQUAL = "herding, greedy, random, sobol, kernel-thinning, compress++, support-points or facility-location"
 REFUSED = {
     "--rule step": ["--rule step needs step sizes", "hint: --step constant:0.1, or --step FILE"],
     "--rule compress++ --kernel stein:imq": [
-        "--rule compress++ stands for rows, and a Stein kernel for the law of their scores",
+        "--rule compress++ represents the rows, but a Stein kernel represents the distribution of their scores",
         "hint: --rule greedy",
     ],
     "--rule random --kernel Stein:imq": [
-        "--rule random draws from the target, of which a Stein kernel knows only the scores",
+        "--rule random samples from the target, but a Stein kernel knows only its scores",
         "hint: --rule greedy",
     ],
-    "--rule away --refine 1": ["--refine swaps atoms of equal weight, and those of --rule away are not equal", f"hint: use {EQUAL}"],
+    "--rule away --refine 1": ["--refine needs atoms of equal weight, but --rule away gives other weights", f"hint: use {EQUAL}"],
     "--rule compress++ --unique": [
         "--unique does not work with --rule compress++",
         "hint: use greedy, support-points or facility-location",
@@ -36,25 +36,25 @@ REFUSED = {
         "hint: rules with an active set and rpcholesky never take a candidate twice anyway",
     ],
     "--rule support-points --target uniform": [
-        "--rule support-points chooses among the rows it stands for, not with --target",
+        "--rule support-points chooses among the rows themselves, so it does not work with --target",
         TAKEN,
     ],
     "--rule facility-location --candidates c.csv": [
-        "--rule facility-location chooses among the rows it stands for, not with --candidates",
+        "--rule facility-location chooses among the rows themselves, so it does not work with --candidates",
         TAKEN,
     ],
     "--rule rpcholesky --extend e.h5": [
-        "--rule rpcholesky cannot be gone on with",
+        "--rule rpcholesky cannot continue earlier samples",
         "hint: choose all --count atoms at once, or use herding",
     ],
     "--rule rpcholesky --block-rows 9": [
-        "--block-rows needs weights that are not negative, and those of --rule rpcholesky may be",
+        "--block-rows needs weights that are not negative, but --rule rpcholesky can give negative ones",
         "hint: --rule herding",
     ],
     "--rule greedy --polish": ["--polish works with herding, line-search, open-loop and step, without --unique"],
     "--unique --polish": ["--polish works with herding, line-search, open-loop and step, without --unique"],
     "--embedding fourier:9 --polish": [
-        "--polish does not work with --embedding fourier, whose bound is of the candidates alone",
+        "--polish does not work with --embedding fourier, whose bound holds only for the candidates",
         "hint: nystrom:R",
     ],
     "--block-rows 9 --by a": ["--block-rows does not work with --by"],
@@ -72,10 +72,10 @@ REFUSED = {
         "hint: leave out --block-rows and --shard, or --report",
     ],
     "--target uniform --candidates grid:9 --report r.csv": [
-        "--report compares atoms with rows, and the target is none",
+        "--report compares atoms with rows, but the target has no rows",
         "hint: leave it out",
     ],
-    "--kernel stein:imq --report r.csv": ["--report compares atoms with rows, and the target is none", "hint: leave it out"],
+    "--kernel stein:imq --report r.csv": ["--report compares atoms with rows, but the target has no rows", "hint: leave it out"],
     "--label s --candidates c.csv": ["--label does not work with --candidates"],
     "--label s --target uniform": ["--label does not work with --target"],
     "--label s --block-rows 9": ["--label does not work with --block-rows"],
@@ -87,7 +87,7 @@ REFUSED = {
     "--kernel stein:imq --block-rows 9": [f"--block-rows {LAW}"],
     "--kernel stein:imq --row-weight w": [f"--row-weight {LAW}"],
     "--kernel stein:imq --rule herding --polish": [f"--polish {LAW}"],
-    "--thin-by-chain --by a": ["--thin-by-chain is --by chain, and --by is given", "hint: leave out --by a, or --thin-by-chain"],
+    "--thin-by-chain --by a": ["--thin-by-chain means --by chain, so --by a is not possible", "hint: leave out --by a, or --thin-by-chain"],
     "--exact --trace-projected": ["--exact does not work with --trace-projected", OTHER_BYTES],
     "--exact --polish": ["--exact does not work with --polish", OTHER_BYTES],
     "--exact --target uniform": ["--exact does not work with --target", OTHER_BYTES],
@@ -158,7 +158,7 @@ def test_warnings_are_given_once(run, tmp_path):
         ({"rule": "compress++", "unique": True}, "--unique does not work with --rule compress++"),
         ({"block_rows": 9, "by": "a"}, "--block-rows does not work with --by"),
         ({"exact": True, "simd": "avx2+fma"}, "--exact does not work with HERD_SIMD=avx2+fma, which rounds otherwise"),
-        ({"thin_by_chain": True, "by": "a"}, "--thin-by-chain is --by chain, and --by is given"),
+        ({"thin_by_chain": True, "by": "a"}, "--thin-by-chain means --by chain, so --by a is not possible"),
     ],
 )
 def test_a_history_that_no_command_line_makes_is_refused(changed, message):

@@ -55,7 +55,10 @@ def test_chains_are_thinned_apart(herd, nc, tmp_path):
     assert value.group_names == ["4", "5"]
     np.testing.assert_array_equal(value.index // DRAWS, value.group)
     ended = herd("kernel-herd", nc, "-m", 3, "--thin-by-chain", "--by", "draw", "-o", "x.h5")
-    assert (ended.code, ended.err.splitlines()[0]) == (2, "herd kernel-herd: --thin-by-chain is --by chain, and --by is given")
+    assert (ended.code, ended.err.splitlines()[0]) == (
+        2,
+        "herd kernel-herd: --thin-by-chain means --by chain, so --by draw is not possible",
+    )
 
 
 @pytest.mark.parametrize(

@@ -148,4 +148,7 @@ def test_a_report_of_what_is_not_in_memory_is_refused(herd, chains):
     refused = herd("kernel-herd", "chain-2.csv", "-m", "4", "--block-rows", "10", "--report", "r.csv", "-o", "s.h5")
     assert (refused.code, refused.err.splitlines()[0]) == (2, "herd kernel-herd: --report needs all rows in memory, in one run")
     closed = herd("kernel-herd", "-m", "4", "--target", "uniform", "--candidates", "grid:64", "--report", "r.csv", "-o", "s.h5")
-    assert (closed.code, closed.err.splitlines()[0]) == (2, "herd kernel-herd: --report compares atoms with rows, and the target is none")
+    assert (closed.code, closed.err.splitlines()[0]) == (
+        2,
+        "herd kernel-herd: --report compares atoms with rows, but the target has no rows",
+    )

@@ -87,8 +87,6 @@ def refuse_unavailable(fitted: Artifact, request: Request) -> None:
         if request.explain is not None:
             raise BadUsage(f"--explain is for models made by herd nherd-train, not for a {fitted.kind}", hint="herd apply without it")
         return
-    if request.explain is not None and request.want is not None:
-        raise BadUsage("--explain and --want exclude each other", hint="leave one of them out")
     if request.explain is not None and fitted.kind == "tagger":
         raise BadUsage(
             "--explain shows one prediction, and a tagger makes one for each label", hint="herd info MODEL --top 20 shows weights"

@@ -7,6 +7,7 @@ from herdcli.cli.frame.history.request import input_file, where_given
 from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     OUTPUT,
+    Excludes,
     option,
     text,
     whole,
@@ -48,6 +49,7 @@ class Request:
         whole(1),
         metavar="ROW",
         record=where_given(),
+        only=Excludes("want", hint="leave one of them out"),
         help="nherd-train: explain the prediction for one row (the first is 1) by its 20 largest terms weight × value, with standard "
         "deviations, the bias, and the score that all terms add up to.",
     )

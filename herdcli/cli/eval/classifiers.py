@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from herdcli.artifacts.sealed import provenance
 from herdcli.cli.frame.rows import classifier_scores
 from herdcli.cli.frame.rows.classifier_scores import rescore_classifier
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import DataError
 from herdcli.evaluation import table
 from herdcli.evaluation.figures import classifier
 
@@ -30,8 +30,6 @@ def comparison_rows(session: Session, request: Request) -> list[Row]:
         return classifier.tournament_edges([row for artifact in found for row in _tournament_entries(artifact)])
     if request.confusion:
         return [{"file": artifact.name, **row} for artifact in found for row in classifier.confusion_rows(artifact.value)]
-    if len(found) < 2:
-        raise BadUsage("--mcnemar compares two classifiers or more", hint="herd eval A.h5 B.h5 --mcnemar")
     return [{"a": a.name, "b": b.name, **classifier.mcnemar_test(a.value, b.value)} for a, b in combinations(found, 2)]
 
 

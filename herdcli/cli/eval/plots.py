@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 
 def check_plots(session: Session, request: Request) -> None:
     """Refuse pictures that cannot be drawn or written, before any work is done."""
-    if request.plots and len(request.sources) > 1:
-        raise BadUsage(f"--plot draws one artifact, but {len(request.sources)} are given", hint="run herd eval for each")
     for name, path in request.plots:
         if Path(path).suffix.lower() not in pictures.SUFFIXES:
             raise BadUsage(f"the picture of {name} needs one of the suffixes {' '.join(pictures.SUFFIXES)}", where=path)
         outputs.check_side_file(session, _plot_path(Path(path), "PLOT") if name == pictures.ALL else path)
     if request.plots:
         pictures.require_matplotlib()
-        if request.table:
-            session.console.warn(f"--plot has no effect with --{request.table}")
 
 
 def draw_plots(session: Session, artifact: Artifact, request: Request, settings: EvaluationSettings) -> None:

@@ -8,6 +8,8 @@ from herdcli.cli.frame.options import shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
     OUTPUT,
+    Condition,
+    Excludes,
     choice,
     flag,
     option,
@@ -17,11 +19,18 @@ from herdcli.cli.frame.options.declaration import (
     whole,
 )
 from herdcli.cli.frame.rows.target_files import recorded_scores
-from herdcli.errors import BadUsage
 from herdcli.kinds import plots_by_kind
 from herdcli.records import dataclass
 
 TABLES = ("confusion", "mcnemar", "tournament")  # of classifiers: other tables than one row per artifact
+ONE_TABLE = "{option} and {other} make different tables"
+AT_A_TIME = "ask for one at a time"
+ONE_ARTIFACT = Condition(
+    "has_one_artifact", refusal="{option} draws one artifact, but {artifacts} are given", hint="run herd eval for each"
+)
+SEVERAL_CLASSIFIERS = Condition(
+    "has_several_artifacts", refusal="{option} compares two classifiers or more", hint="herd eval A.h5 B.h5 --mcnemar"
+)
 
 
 def _recorded_target(text: str | None) -> str | None:
@@ -83,6 +92,7 @@ class Request:
         metavar="NAME FILE",
         group=OUTPUT,
         record=output_file(),
+        only=(ONE_ARTIFACT, Condition("has_usual_rows", why="with --{table}")),
         help="Draw this plot of the artifact into FILE (.png, .pdf, .svg); all: every plot, name.svg becoming name-PLOT.svg.  "
         + plots_by_kind(),
     )
@@ -94,8 +104,14 @@ class Request:
         help="Also write an HTML page with the numbers, the plots and the history of each artifact, for sharing.",
     )
     keep_going: bool = flag(help="Skip artifacts that cannot be evaluated, with a warning, instead of stopping.")
-    confusion: bool = flag(help="Classifiers: print the confusion matrix, true by predicted classes.")
-    mcnemar: bool = flag(help="Classifiers: compare each pair by McNemar's test on the same rows.")
+    confusion: bool = flag(
+        only=Excludes("mcnemar", "tournament", refusal=ONE_TABLE, hint=AT_A_TIME),
+        help="Classifiers: print the confusion matrix, true by predicted classes.",
+    )
+    mcnemar: bool = flag(
+        only=(Excludes("tournament", refusal=ONE_TABLE, hint=AT_A_TIME), SEVERAL_CLASSIFIERS),
+        help="Classifiers: compare each pair by McNemar's test on the same rows.",
+    )
     tournament: bool = flag(help="Classifiers of several tasks, or a report of them: count how often each algorithm beats each other one.")
     reference: str | None = option(
         text(),
@@ -162,7 +178,7 @@ class Request:
         help="With --gallery: dimensions of eigenfaces, fisherfaces, and δppca within and between persons; fewer if the data have fewer.",
     )
     seed: int = shared_options.seed()
-    exact: bool = shared_options.exact()
+    exact: bool = shared_options.exact(only=shared_options.inexact("plots", "report", *TABLES))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -170,9 +186,26 @@ class Request:
         return self.sources or ("-",)
 
     @property
+    def artifacts(self) -> int:
+        """The number of artifacts."""
+        return len(self.paths)
+
+    @property
+    def has_one_artifact(self) -> bool:
+        """Whether one artifact alone is evaluated."""
+        return self.artifacts == 1
+
+    @property
+    def has_several_artifacts(self) -> bool:
+        """Whether artifacts can be compared with each other."""
+        return self.artifacts > 1
+
+    @property
+    def has_usual_rows(self) -> bool:
+        """Whether the table has one row per artifact."""
+        return self.table is None
+
+    @property
     def table(self) -> str | None:
-        """Which table of classifiers is asked for, if one is.  Raises BadUsage for several."""
-        chosen = [name for name in TABLES if getattr(self, name)]
-        if len(chosen) > 1:
-            raise BadUsage(f"--{chosen[0]} and --{chosen[1]} make different tables", hint="ask for one at a time")
-        return chosen[0] if chosen else None
+        """Which table of classifiers is asked for, if one is."""
+        return next((name for name in TABLES if getattr(self, name)), None)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 def evaluate(session: Session, request: Request) -> None:
     """Print or save the table.  Raises NegativeResult where a row misses a bar."""
     bars = [tables.parse_requirement(text) for text in request.requirements]
-    exact_mode.refuse_options(session, {"plot": request.plots, "report": request.report, str(request.table): request.table})
     form = table.table_format(session, request.format)
     table.check_output(session, form)
     plots.check_plots(session, request)

@@ -99,3 +99,23 @@ def test_what_cannot_be_drawn_is_refused(herd: Callable, model: Path, arguments:
     assert ended.err.startswith(f"herd eval: {says}")
     assert (model.parent / "there.png").read_bytes() == b"kept"
     assert not (model.parent / "f.png").exists()
+
+
+def test_plots_of_a_table_of_classifiers_have_no_effect(herd: Callable, model: Path) -> None:
+    ended = herd("eval", "model.h5", "--confusion", "--plot", "filters", "f.png")
+    assert ended.err.startswith("eval: warning: --plot has no effect with --confusion\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--mcnemar --confusion", "--confusion and --mcnemar make different tables\nhint: ask for one at a time\n"),
+        ("--tournament --mcnemar", "--mcnemar and --tournament make different tables\nhint: ask for one at a time\n"),
+        ("--mcnemar", "--mcnemar compares two classifiers or more\nhint: herd eval A.h5 B.h5 --mcnemar\n"),
+        ("--exact --tournament", "--exact does not work with --tournament\n"),
+    ],
+)
+def test_contradictions_are_refused_before_artifacts_are_read(herd: Callable, arguments: str, says: str) -> None:
+    ended = herd("eval", "none.h5", *arguments.split())
+    assert (ended.code, ended.out) == (2, b"")
+    assert ended.err.startswith(f"herd eval: {says}")

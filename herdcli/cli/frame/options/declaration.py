@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import Field, field, fields
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 import click
 
@@ -24,8 +24,6 @@ from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-    from herdcli.cli.frame.run.session import Session
 
 T = TypeVar("T")
 S = TypeVar("S", bound=str)
@@ -478,12 +476,23 @@ def _click_option(name: str, declaration: Declaration[object]) -> Decorator:
     return click.option(*typed, name, cls=DeclaredOption, group=declaration.group, **settings)
 
 
-def check(request: DataclassInstance, session: Session) -> None:
+class TypedOptions(Protocol):
+    """The options that were typed, and a place for warnings about them, as a session has them."""
+
+    @property
+    def given(self) -> Collection[str]:
+        """The names of their fields."""
+
+    def ignored(self, option: str, why: str) -> None:
+        """Warn that one of them has no effect."""
+
+
+def check(request: DataclassInstance, session: TypedOptions) -> None:
     """Warn of each option of a request that was typed and has no effect.  Raises BadUsage where one is refused."""
     check_options(declarations(type(request)), request, session)
 
 
-def check_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object, session: Session) -> None:
+def check_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object, session: TypedOptions) -> None:
     """Warn of each of these options that was typed and has no effect.  Raises BadUsage where one is refused.
 
     asked  has the properties that the conditions name.

@@ -31,6 +31,8 @@ from herdcli.artifacts.tables.column_roles import (
 )
 from herdcli.artifacts.tables.dataset_preparation import SplitRule
 from herdcli.cli.frame.history.request import recorded_options
+from herdcli.cli.frame.options.declaration import declarations, typed_name
+from herdcli.cli.frame.options.session_options import SessionOptions
 from herdcli.cli.frame.run import dry_run, resume_errors
 from herdcli.cli.frame.run.console import Console
 from herdcli.dialect import PLAIN, TextDialect, use_dialect
@@ -203,8 +205,9 @@ class Session:
     def ignored(self, option: str, why: str) -> None:
         """Warn about an option the user typed that does nothing here."""
         if option in self.given:
-            typed = {"value_range": "range", "cluster_options": "cluster-option"}.get(option, option.replace("_", "-"))
-            self.console.warn(f"--{typed} has no effect {why}")
+            own = option in dict(declarations(type(self.request)))
+            typed = typed_name(type(self.request) if own else SessionOptions, option)
+            self.console.warn(f"{typed} has no effect {why}")
 
     @property
     def exact(self) -> bool:

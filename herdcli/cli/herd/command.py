@@ -40,7 +40,6 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.output import outputs
     from herdcli.cli.herd import inputs, runs
 
-    request.refuse_contradictions(session)
     outputs.check_artifact(session, "herding")
     read = inputs.read_inputs(session, request)
     if read.problem.count == 1 and not request.per_class:

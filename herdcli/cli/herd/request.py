@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from herdcli.cli.frame.history.request import as_file, input_file
 from herdcli.cli.frame.options import shared_options
-from herdcli.cli.frame.options.declaration import INPUT, LEARNING, Condition, choice, flag, option, parsed, text, whole
-from herdcli.errors import BadUsage
+from herdcli.cli.frame.options.declaration import INPUT, LEARNING, Condition, Needs, choice, flag, option, parsed, text, whole
 from herdcli.herding import MODELS
 from herdcli.records import dataclass
-
-if TYPE_CHECKING:
-    from herdcli.cli.frame.run.session import Session
 
 
 def _parse_step_sizes(text: str) -> tuple[int, ...]:
@@ -26,6 +20,12 @@ STEP_SIZES = parsed("w,b,c", _parse_step_sizes, lambda sizes: ",".join(map(str, 
 WITH_HIDDEN_UNITS = Condition("has_hidden_units", why="with --model mrf")
 FULLY_VISIBLE = Condition("visible", why="with --model rbm")
 PER_CLASS = Condition("per_class", why="without --per-class")
+ONE_MODEL = Condition(
+    "suits_model", refusal="--features rows, --moments and --maximiser are for fully visible models", hint="use --model mrf"
+)
+LABELLED = Needs(
+    Condition("has_labelled_rows"), "{option} needs labelled two-state rows", hint="leave out --rates, --moments and --features rows"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Request:
     """The options of `herd herd`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    model: str = option(choice(*MODELS), default=MODELS[0], help="Model: rbm with hidden units, or mrf, fully visible.")
+    model: str = option(choice(*MODELS), default=MODELS[0], only=ONE_MODEL, help="Model: rbm with hidden units, or mrf, fully visible.")
     features: str | None = option(
         choice("x", "x,xx", "rows"),
         only=Condition("visible", refusal="--features is for fully visible models", hint="use --model mrf"),
@@ -83,7 +83,7 @@ class Request:
         whole(1), default=1, only=PER_CLASS, help="With --per-class: use every N-th iteration for the average energies; larger is faster."
     )
     keep: int | None = option(whole(0), group=INPUT, help="Keep the last N pseudo-samples.  [default: all after burn-in]")
-    per_class: bool = flag(help="Run once for each label, and score rows by class, so that herd eval can report the error.")
+    per_class: bool = flag(only=LABELLED, help="Run once for each label, and score rows by class, so that herd eval can report the error.")
     score_training: bool = flag(only=PER_CLASS, help="With --per-class: score the training rows too, not only validation and test rows.")
     representation: str = option(choice("spin", "binary"), default="spin", help="States of a unit: −1 and +1 (spin), or 0 and 1 (binary).")
     moments: bool = flag(group=INPUT, help="With --model mrf: INPUT is one row, with the average of each feature.")
@@ -132,9 +132,12 @@ class Request:
         """Whether flipping all spins can help: of spins, in the last state."""
         return self.variant != "safe" and self.representation != "binary"
 
-    def refuse_contradictions(self, session: Session) -> None:
-        """Raise BadUsage for options that contradict each other."""
-        if self.visible and self.model == MODELS[0] and "model" in session.given:
-            raise BadUsage("--features rows, --moments and --maximiser are for fully visible models", hint="use --model mrf")
-        if self.per_class and (self.rates or self.moments or self.features == "rows"):
-            raise BadUsage("--per-class needs labelled two-state rows", hint="leave out --rates, --moments and --features rows")
+    @property
+    def suits_model(self) -> bool:
+        """Whether --model and the other options agree about hidden units."""
+        return self.has_hidden_units or self.model != MODELS[0]
+
+    @property
+    def has_labelled_rows(self) -> bool:
+        """Whether the input is rows of units, which can have labels."""
+        return not (self.rates or self.moments or self.features == "rows")

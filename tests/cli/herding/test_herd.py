@@ -166,3 +166,17 @@ def test_options_are_those_of_the_topic():
     for maximiser in options["maximiser"].type.choices:
         features = {"exact": "x", "rows": "rows"}.get(maximiser, "x,xx")
         assert visible_herding.VisibleHerdingSettings(features=features, maximiser=maximiser).maximiser == maximiser
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--model rbm --moments", "--features rows, --moments and --maximiser are for fully visible models\nhint: use --model mrf\n"),
+        ("--per-class --moments", "--per-class needs labelled two-state rows\nhint: leave out --rates, --moments and --features rows\n"),
+        ("--per-class --rates r.h5", "--per-class needs labelled two-state rows\nhint: leave out --rates, --moments and --features rows\n"),
+        ("--model mrf --rates r.h5", "--rates drive hidden features, and mrf has none\nhint: use --moments, which need no data\n"),
+    ],
+)
+def test_contradictions_are_refused_before_rows_are_read(herd, arguments, message):
+    ended = herd("herd", "none.h5", *arguments.split())
+    assert (ended.code, ended.err) == (2, f"herd herd: {message}")

@@ -666,6 +666,7 @@ def ups_infer(
 def eval(
     *inputs: Any,
     format: Literal['tsv', 'aligned', 'json', 'csv', 'markdown', 'latex'] | None = None,
+    explain: Any = None,
     require: Any = None,
     unit: Literal['nats', 'bits'] = 'nats',
     calibrate: Literal['auto', 'valid', 'cross-fit'] = 'auto',

@@ -58,11 +58,6 @@ def seed_option(command: Command) -> Command:
     return shared_option("seed", shared_options.seed())(command)
 
 
-def exact_option(command: Command) -> Command:
-    """--exact: arithmetic of one rounding everywhere; the request has the field `exact`."""
-    return shared_option("exact", shared_options.exact())(command)
-
-
 column_options = option_group("read_columns", "drop_columns", "split_column")  # which columns are read, and which has the split
 cleaning_options = option_group(  # what becomes of gaps and text, and how text and the numbers in it are written
     *("thousands", "decimal", "percent", "currency", "encoding"),
@@ -83,11 +78,6 @@ def refuse_shards(why: str, hint: str) -> OptionGroup:
 
 ITERATED, WORKERS = "every iteration needs all rows, so that no shard ends by itself", "--cluster WHERE keeps the rows with workers"
 IN_ROUNDS = refuse_shards(ITERATED, WORKERS)
-
-
-def input_format_option(command: Command) -> Command:
-    """--input-format, where content and suffix do not tell."""
-    return shared_option("input_format", shared_options.input_format())(command)
 
 
 def default_threads() -> int:
@@ -200,16 +190,6 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
 
 
 NETWORK_FORMATS = shared_options.NETWORK_FORMATS
-
-
-def network_format_option(command: Command) -> Command:
-    """--input-format of commands that read networks."""
-    return shared_option("input_format", shared_options.network_format())(command)
-
-
-def missing_rows_option(command: Command) -> Command:
-    """--missing-rows of commands that read networks."""
-    return shared_option("missing_rows", shared_options.missing_rows())(command)
 
 
 def format_option(formats: tuple[str, ...]) -> Decorator:

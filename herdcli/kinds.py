@@ -35,6 +35,7 @@ class Kind:
     announce  (session, value, request): a note before its figures are computed.
     comparison (row of figures) -> a sentence that compares it with its baseline, where it is worse.
     plots     name -> (value, settings, *, map) -> Figure: `herd eval --plot`.
+    summary   (value, names of the values of text columns) -> the tables of its contents that `herd info` shows; None: its fields.
     plain     why it has no metrics, or no plots, in a few words; for those without.
     apply     (session, model, request) -> (Dataset, summary): new rows through it, `herd apply`.
     imports   (session, request) -> (value, what it is in words): weights of other programs, `herd convert --to`.
@@ -60,6 +61,7 @@ class Kind:
     announce: str | None = None
     comparison: str | None = None
     plots: Mapping[str, str] = field(default_factory=dict)
+    summary: str | None = None
     plain: str = ""
     apply: str | None = None
     sample: str | None = None
@@ -103,6 +105,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind(
             name="dataset",
+            summary="herdcli.evaluation.summaries.data.dataset_tables",
             versions=("herdcli.artifacts.dataset.Dataset",),
             exports={"netcdf": "herdcli.artifacts.formats.inference_data.write_dataset"},
             metrics="herdcli.evaluation.figures.samples.metrics",
@@ -210,6 +213,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="classifier",
+            summary="herdcli.evaluation.summaries.supervised.learned_online_tables",
             versions=tuple(f"herdcli.online.model.Classifier{version}" for version in (1, 2, "")),
             imports="herdcli.cli.convert.model_weights.import_classifier",
             exports={"onnx": f"{EXCHANGE}.onnx_models.write_classifier", "vw": f"{EXCHANGE}.vowpal_models.write_model"},
@@ -232,6 +236,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="predictor",
+            summary="herdcli.evaluation.summaries.supervised.learned_online_tables",
             versions=("herdcli.online.numbers.Predictor",),
             metrics="herdcli.evaluation.figures.predictor.metrics",
             baseline="rmse_mean",
@@ -256,6 +261,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="samples",
+            summary="herdcli.evaluation.summaries.data.samples_tables",
             versions=("herdcli.quadrature.samples.Samples",),
             exports={"netcdf": "herdcli.artifacts.formats.inference_data.write_samples"},
             metrics="herdcli.evaluation.figures.samples.metrics",
@@ -268,6 +274,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="network",
+            summary="herdcli.evaluation.summaries.networks.network_tables",
             versions=("herdcli.markov.model.network.Network",),
             metrics="herdcli.evaluation.figures.network.metrics",
             baseline="independent",
@@ -287,6 +294,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="beliefs",
+            summary="herdcli.evaluation.summaries.networks.belief_tables",
             versions=("herdcli.markov.model.beliefs.Beliefs",),
             metrics="herdcli.evaluation.figures.beliefs.metrics",
             baseline="log_z_mean_field",
@@ -326,6 +334,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="mixture",
+            summary="herdcli.evaluation.summaries.latent.mixture_tables",
             versions=("herdcli.em.artifacts.Mixture",),
             metrics="herdcli.evaluation.figures.em.metrics",
             baseline="log_likelihood_baseline",
@@ -343,6 +352,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="kmeans",
+            summary="herdcli.evaluation.summaries.latent.centre_tables",
             versions=("herdcli.em.artifacts.Clusters",),
             metrics="herdcli.evaluation.figures.em.metrics",
             baseline="squared_error_baseline",
@@ -356,6 +366,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="factors",
+            summary="herdcli.evaluation.summaries.latent.factor_tables",
             versions=("herdcli.em.artifacts.FactorModel",),
             metrics="herdcli.evaluation.figures.em.metrics",
             baseline="log_likelihood_baseline",
@@ -370,6 +381,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="hmm",
+            summary="herdcli.evaluation.summaries.latent.chain_tables",
             versions=("herdcli.em.hmm_artifacts.MarkovChain",),
             metrics="herdcli.evaluation.figures.hmm.metrics",
             baseline="log_likelihood_baseline",
@@ -388,6 +400,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="lds",
+            summary="herdcli.evaluation.summaries.latent.dynamics_tables",
             versions=("herdcli.em.lds_artifacts.LinearDynamics",),
             metrics="herdcli.evaluation.figures.lds.metrics",
             baseline="log_likelihood_baseline",
@@ -405,6 +418,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="regression",
+            summary="herdcli.evaluation.summaries.supervised.regression_tables",
             versions=("herdcli.regression.model.GeneralisedLinear",),
             exports={"onnx": f"{EXCHANGE}.onnx_models.write_regression"},
             metrics="herdcli.evaluation.figures.regression.metrics",
@@ -430,7 +444,12 @@ KINDS: dict[str, Kind] = {
             plots=_plots("plots.regression_plots", "coefficients", "calibration", "residuals", "trace"),
             apply="herdcli.cli.regress.predictions.apply_regression",
         ),
-        Kind(name="report", versions=("herdcli.evaluation.table.Report",), plain="it is a table of figures itself"),
+        Kind(
+            name="report",
+            versions=("herdcli.evaluation.table.Report",),
+            summary="herdcli.evaluation.summaries.data.report_tables",
+            plain="it is a table of figures itself",
+        ),
         Kind(
             name="rbm-shard",
             versions=("herdcli.rbm.class_models.RBMShard",),

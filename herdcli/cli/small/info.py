@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,25 @@ from herdcli.cli.frame.history.request import input_file, unrecorded
 from herdcli.cli.frame.options.common_options import stage
 from herdcli.cli.frame.options.declaration import OUTPUT, choice, option, whole
 from herdcli.cli.frame.options.help_pages import Command
+from herdcli.cli.frame.output.text_tables import shorten, terminal_width, text_table
+from herdcli.cli.frame.rows.network_files import load_model
 from herdcli.cli.frame.run.console import printable_name, write_stdout
-from herdcli.errors import HerdError, escape_text
+from herdcli.errors import DataError, HerdError, escape_text
+from herdcli.kinds import KINDS
+from herdcli.parts import import_named
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.run.session import Session
     from herdcli.evaluation.metrics.feature_importance import FeatureWeight
+    from herdcli.evaluation.table import Row
+
+
+Contents = dict[str, Any]  # what is said of a file, or of its fields
+MOST_JUDGED = 1 << 22  # bytes of an artifact whose verdict is worked out
+STRONGEST = "strongest features"  # the table that --top replaces
+DIGITS, MOST_CELL = 5, 160  # significant digits of a number in a table, characters of a cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +45,13 @@ class Request:
     format: str = option(
         choice("text", "json"), default="text", group=OUTPUT, record=unrecorded(), help="Output format; json is for programs."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EveryColumn(Request):
+    """The same request, for tables whose columns are not what their names say."""
+
+    default_roles = frozenset[str]()
 
 
 @click.command("info", cls=Command)
@@ -49,17 +68,57 @@ def command(session: Session, request: Request) -> None:
     if request.format == "json":
         write_stdout(json.dumps(described, indent=2, ensure_ascii=False, default=asdict) + "\n")
     else:
-        write_stdout("\n".join(_item_text(item) for item in described))
+        write_stdout("\n".join(_item_text(item, session.console.verbosity > 0) for item in described))
 
 
-def _describe(session: Session, path: str, top: int | None) -> dict[str, Any]:
-    artifact = session.load(path, path, kinds=None, as_stored=True)
+def _load(session: Session, path: str) -> Artifact:
+    """Each file that herd reads, rows with gaps too; a table whose labels, weights or splits are none has features by these names."""
+    try:
+        return load_model(session, path, path, None, raw=True)
+    except DataError:
+        if path == "-" or session.request is None:
+            raise
+        asked = session.request
+        session.request = _EveryColumn(sources=(path,), top=None, format="text")
+        try:
+            return load_model(session, path, path, None, raw=True)
+        except DataError:
+            pass
+        finally:
+            session.request = asked
+        raise
+
+
+def _plain_rows(rows: list[Row]) -> list[Row]:
+    """Rows as JSON has them: None for a number that is none."""
+    return [{name: None if isinstance(item, float) and not math.isfinite(item) else item for name, item in row.items()} for row in rows]
+
+
+def _verdict(artifact: Artifact) -> str | None:
+    """What the end of training says of a small artifact; None where nothing is held against its kind."""
+    from herdcli.evaluation import verdicts
+
+    if artifact.size > MOST_JUDGED or artifact.kind == "dataset":
+        return None
+    try:
+        return verdicts.quick_verdict(artifact.kind, artifact.value)[0]
+    except HerdError:  # what cannot be judged without options, as classes without validation rows
+        return None
+
+
+def _describe(session: Session, path: str, top: int | None) -> Contents:
+    artifact = _load(session, path)
+    page, recoding = KINDS[artifact.kind], artifact.recoding
+    levels = recoding.levels if recoding and recoding.codes else {}
+    tables = [] if page.summary is None else import_named(page.summary)(artifact.value, levels)
     found = {
         "file": printable_name(artifact.name),
         "kind": artifact.kind,
         "bytes": artifact.size,
         "sealed": artifact.sealed,
         "sha256": artifact.sha256,
+        "verdict": _verdict(artifact),
+        "tables": [{"title": each.title, "rows": _plain_rows(each.rows), "note": each.note} for each in tables],
         "content": _field_summaries(artifact.value),
         "history": artifact.history,
     }
@@ -76,9 +135,9 @@ def _most_important_weights(artifact: Artifact, count: int) -> list[FeatureWeigh
         raise
 
 
-def _field_summaries(value: Any, prefix: str = "") -> dict[str, Any]:
+def _field_summaries(value: Any, prefix: str = "") -> Contents:
     """Every field by its path: arrays as type and shape, scalars as they are."""
-    found: dict[str, Any] = {}
+    found: Contents = {}
     items = value.items() if isinstance(value, dict) else ((declared.name, getattr(value, declared.name)) for declared in fields(value))
     for name, item in items:
         if item is None:
@@ -96,15 +155,23 @@ def _field_summaries(value: Any, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _item_text(item: dict[str, Any]) -> str:
+def _item_text(item: Contents, detailed: bool) -> str:
+    """Kind and size, verdict, the tables of its contents (in detail, or without any: its fields), and how it was made."""
     from herdcli.artifacts.message_numbers import format_size
 
-    seal = f"sealed, sha256 {item['sha256'][:16]}…" if item["sealed"] else "unsealed"
-    lines = [f"{escape_text(item['file'])}: {item['kind']}, {format_size(item['bytes'])}, {seal}"]
-    content = {escape_text(name): value for name, value in item["content"].items()}
-    width = max(map(len, content), default=0)
-    lines += [f"  {name:{width}}  {_shorten(value)}" for name, value in content.items()]
+    seal = "unsealed" if not item["sealed"] else f"sealed, sha256 {item['sha256'][:16]}…" if detailed or not item["tables"] else "sealed"
+    text = f"{escape_text(item['file'])}: {item['kind']}, {format_size(item['bytes'])}, {seal}\n"
+    if item["verdict"] is not None:
+        text += f"  verdict: {item['verdict']}\n"
+    text += "".join(_table_text(each) for each in item["tables"] if each["title"] != STRONGEST or "strongest" not in item)
+    lines = []
+    if detailed or not item["tables"]:
+        content = {escape_text(name): value for name, value in item["content"].items()}
+        width = max(map(len, content), default=0)
+        lines += [f"  {name:{width}}  {_shorten(value)}" for name, value in content.items()]
     lines += _weight_table(item.get("strongest", []))
+    if item["tables"] and item["history"]:
+        lines += ["", "  made by"]
     for number, record in enumerate(item["history"], 1):
         options = "".join(
             f" {escape_text(name)}={_shorten(value)}" for name, value in record.get("parameters", {}).items() if value is not None
@@ -112,7 +179,18 @@ def _item_text(item: dict[str, Any]) -> str:
         inputs = ", ".join(f"{each['role']} {each['kind']} {each['sha256'][:12]}" for each in record.get("inputs", []))
         command = escape_text(str(record.get("command", "unknown")))
         lines.append(f"  {number}. {command}{options}" + (f"  ← {escape_text(inputs)}" if inputs else ""))
-    return "\n".join(lines) + "\n"
+    return text + "".join(f"{line}\n" for line in lines)
+
+
+def _table_text(table: Contents) -> str:
+    """One table below its title, folded to the width of the terminal, empty columns left out."""
+    from herdcli.evaluation.table import all_columns, display_value, drop_empty_columns
+
+    rows = drop_empty_columns(table["rows"])
+    columns = all_columns(rows)
+    lines = [[shorten(display_value(row.get(name), DIGITS), MOST_CELL) for name in columns] for row in rows]
+    text = f"\n  {escape_text(table['title'])}\n" + text_table(columns, lines, width=terminal_width(), indent=4, left=1)
+    return text + (f"    {escape_text(table['note'])}\n" if table["note"] else "")
 
 
 def _weight_table(weights: list[FeatureWeight]) -> list[str]:

@@ -74,6 +74,7 @@ class Beliefs:
     exact_cells: float | None = None  # table cells of a junction tree, where exact inference is affordable
     warnings: list[str] | None = None  # of the run, and of what was checked after it
     assignment: Array | None = array("W", "likeliest state of each variable, -1 where it was summed out", kind="i", optional=True)
+    states: list[str] | None = None  # names of all states, variable by variable
     log_value_upper: float | None = None  # no assignment has a log value above this; equal to log_z where it is the likeliest for certain
 
     def validate(self) -> None:
@@ -88,6 +89,8 @@ class Beliefs:
             raise DataError("/assignment has a state that its variable does not have")
         if self.names is not None and len(self.names) != len(self.node_offset) - 1:
             raise DataError(f"/names has {len(self.names)} names for {len(self.node_offset) - 1} variables")
+        if self.states is not None and len(self.states) != len(self.node):
+            raise DataError(f"/states has {len(self.states)} names for {len(self.node)} states")
 
     def marginals(self) -> list[Array]:
         """The marginal of each variable."""
@@ -105,6 +108,8 @@ def assemble_beliefs(
         more["multiplier"] = np.concatenate([_expand_evidence((i,), p, network, evidence) for i, p in enumerate(multiplier)])
     tables = [(scope, _expand_evidence(scope, p, network, evidence)) for scope, p in cliques] if evidence else cliques
     made = Beliefs(*_flatten_nodes(full), *_flatten_cliques(tables), names=network.names, **more)
+    if network.states is not None and len(network.states) == len(made.node):
+        made = replace(made, states=network.states)
     return made if "consistency_gap" in more else replace(made, consistency_gap=consistency_gap(made))
 
 

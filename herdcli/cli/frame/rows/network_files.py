@@ -47,8 +47,8 @@ def load_network(session: Session, path: str, input_format: str | None, missing_
     return _add_names(session, found, path) if form in LOSSY else found
 
 
-def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None) -> Artifact:
-    """An artifact of one of these kinds, or a network as text."""
+def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
+    """An artifact of one of these kinds, or a network as text.  raw: rows as they are stored, with gaps."""
     with session.opened(path) as source:
         form = format_detection.detect_network_format(source.head, source.name)
         if form == "fg" and ".fg" not in Path(source.name).suffixes:
@@ -56,9 +56,9 @@ def load_model(session: Session, path: str, role: str, kinds: Collection[str] | 
         if form in TEXT_FORMATS:
             found = _load_text_network(session, source, form, role)
         elif source.regular:
-            return session.load(path, role, kinds=kinds)
+            return session.load(path, role, kinds=kinds, missing=raw, as_stored=raw)
         else:
-            return _load_from_stream(session, source, role, kinds)
+            return _load_from_stream(session, source, role, kinds, raw=raw)
     return _add_names(session, found, path) if form in LOSSY else found
 
 
@@ -175,11 +175,11 @@ def _load_sealed(session: Session, source: Source, path: str) -> Artifact:
     return _load_from_stream(session, source, "network", {"network"})
 
 
-def _load_from_stream(session: Session, source: Source, role: str, kinds: Collection[str] | None) -> Artifact:
+def _load_from_stream(session: Session, source: Source, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
     """An artifact from a stream, which keeps its name."""
     with source.file() as drained:
         try:
-            found = session.load(drained, role, kinds=kinds)
+            found = session.load(drained, role, kinds=kinds, missing=raw, as_stored=raw)
         except HerdError as error:
             error.where = source.name
             raise

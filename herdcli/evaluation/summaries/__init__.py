@@ -1,0 +1,1 @@
+"""What `herd info` shows of an artifact: tables for people, a module for each family of kinds."""

@@ -1,0 +1,71 @@
+"""Tables about regressions and what learned online: coefficients with their errors, confusion, strongest features."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import TYPE_CHECKING
+
+from herdcli.errors import HerdError
+from herdcli.evaluation.summaries.summary_table import Levels, SummaryTable, limit_rows
+from herdcli.evaluation.table import Row
+
+if TYPE_CHECKING:
+    from herdcli.online.model import Classifier
+    from herdcli.regression.model import GeneralisedLinear
+
+STRONGEST = {2: 10, 10: 3}  # most classes -> features shown of each
+MOST_COEFFICIENTS = 60
+
+
+def regression_tables(value: GeneralisedLinear, levels: Levels) -> list[SummaryTable]:
+    """The fit in a line of figures, and the coefficients as R and statsmodels print them."""
+    fit: Row = {
+        "target": value.target,
+        "family": value.family,
+        "rows": value.rows,
+        "log_likelihood": value.log_likelihood,
+        "deviance": value.deviance,
+        "null_deviance": value.null_deviance,
+        "dispersion": value.dispersion,
+        "converged": "yes" if value.converged else "no",
+    }
+    rows = [_coefficient_row(row) for row in value.table()]
+    if any(math.isfinite(float(row["error"] or math.nan)) for row in rows):
+        return [SummaryTable("fit", [fit]), limit_rows("coefficients, 95 % intervals", rows, MOST_COEFFICIENTS)]
+    shown: list[Row] = [{name: item for name, item in row.items() if name in ("class", "term", "estimate", "note")} for row in rows]
+    return [SummaryTable("fit", [fit]), limit_rows("coefficients", shown, MOST_COEFFICIENTS)]
+
+
+def _coefficient_row(row: Row) -> Row:
+    p = row["p"]
+    found = {name: item for name, item in row.items() if name not in ("standard_error", "robust_error", "p", "low", "high", "note")}
+    shown = "" if not isinstance(p, float) or math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+    ends = {"low": row["low"], "high": row["high"]}
+    ordered: Row = {}
+    for name, item in found.items():
+        ordered[name] = item
+        if name == "estimate":
+            ordered["error"] = row["standard_error"]
+    return {**ordered, "p": shown, **ends, **({"note": row["note"]} if "note" in row else {})}
+
+
+def learned_online_tables(value: Classifier, levels: Levels) -> list[SummaryTable]:
+    """Confusion on held-out rows of a classifier, and the strongest features by name."""
+    from herdcli.evaluation.figures.classifier import confusion_rows
+    from herdcli.evaluation.metrics.feature_importance import most_important_weights
+
+    settings = value.settings
+    run: Row = {"algorithm": settings.algorithm, "C": settings.C, "passes": settings.passes, "examples": value.running.examples}
+    tables = [SummaryTable("learning", [run])]
+    classes = list(value.classes or ())
+    if settings.task == "classification" and len(classes) <= 20:
+        with contextlib.suppress(HerdError):  # no held-out rows
+            tables.append(SummaryTable("confusion on held-out rows (lines: true class)", confusion_rows(value)))
+    count = next((most for limit, most in STRONGEST.items() if len(classes) <= limit), 1)
+    try:
+        found = most_important_weights("classifier", value, count)
+    except HerdError:  # a kernel
+        return tables
+    rows: list[Row] = [{"for": each.towards, "feature": each.feature, "weight": each.weight, "deviation": each.deviation} for each in found]
+    return [*tables, limit_rows("strongest features", rows, 40)]

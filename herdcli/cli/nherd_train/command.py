@@ -11,13 +11,11 @@ from herdcli.cli.frame.options.common_options import (
     cleaning_options,
     input_argument,
     output_options,
-    seed_option,
     stage,
     weights_option,
 )
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run import shards
-from herdcli.cli.nherd_train.options import learner_options
 from herdcli.cli.nherd_train.request import Request
 
 if TYPE_CHECKING:
@@ -26,8 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("nherd-train", cls=Command)
 @input_argument
-@learner_options
-@stage(Request, weights_option, cleaning_options, seed_option, shards.shard_option, checkpoint_options, output_options)
+@stage(Request, weights_option, cleaning_options, shards.shard_option, checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Learn a linear or kernel classifier, or a regression, from a stream of examples, one at a time.
 

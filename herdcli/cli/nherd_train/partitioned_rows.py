@@ -41,11 +41,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
         raise BadUsage(
             "--rounds needs all parts in each round, but a shard has only some", hint="--cluster WHERE keeps the parts with workers"
         )
-    if request.model:
-        raise BadUsage(
-            "--parts learns each part from the start, so it does not work with --continue", hint="herd merge joins a model with another"
-        )
-    settings = runs.learning_settings(session, request, None)
+    settings = runs.learning_settings(request, None)
     form, label = request.input_format, request.label
     with labelled_examples.open_examples(
         session,

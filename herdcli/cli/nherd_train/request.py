@@ -6,7 +6,42 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from herdcli.cli.frame.history.request import as_file, input_file, output_file, topic_settings, unrecorded, where_changed, where_given
-from herdcli.errors import BadUsage, DataError
+from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options.declaration import (
+    INPUT,
+    LEARNING,
+    Condition,
+    Excludes,
+    OneOf,
+    choice,
+    flag,
+    number,
+    option,
+    repeated,
+    text,
+    whole,
+)
+from herdcli.cli.nherd_train.conditions import (
+    CACHED,
+    COVARIANCES,
+    COVERAGES,
+    EARLY_STOPS,
+    FORMS,
+    HALF_LIVES,
+    IN_PARTS,
+    KERNELS,
+    LOSSES,
+    MULTICLASS,
+    NEW,
+    OF_CLASSES,
+    OF_ONE_CLASS,
+    PARTS,
+    SCALINGS,
+    TASKS,
+    learners_reading,
+)
+from herdcli.cli.nherd_train.values import HALF_LIFE, PAIRS, SHARE, C
+from herdcli.errors import DataError
 from herdcli.online.learners.algorithm_table import TABLE, reading
 from herdcli.records import dataclass
 
@@ -14,10 +49,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.online.model import Classifier, Settings
 
-TAKEN_FROM_MODEL = (
-    "task algorithm covariance form loss C confidence multiclass normalize scaling bias "
-    "always_update kernel width degree budget bits interactions zero_based classes coverage half_life"
-)
+TEXT = text()
 HELD, STOPS = 20, 10  # every so many-th example is held out: of several passes without validation rows, and to stop early by
 FEW = 300  # columns up to which numbers of data sets are learned with a full covariance
 STANDARDIZED = "standardized"  # the defaults that a record was made by
@@ -39,57 +71,328 @@ class Request:
     """The options of `herd nherd-train`; names and meanings are those of its --help."""
 
     source: str = input_file()
-    input_format: str | None = unrecorded()
-    cache: str | None = output_file()
-    algorithm: str
-    covariance: str
-    form: str
-    loss: str
-    C: float | Literal["auto", "running"]
-    confidence: float
-    multiclass: str
-    passes: int | None
-    shuffle: bool
-    normalize: str | None
-    scaling: str | None
-    bias: bool | None
-    always_update: bool
-    label_noise: float
-    kernel: str
-    width: float
-    degree: int
-    budget: int | None
-    bits: int | None
-    inverse_map: bool
-    zero_based: bool
-    skip_bad: int
-    classes: str | None
-    max_classes: int
-    only: str | None
-    positive: str | None
-    split: str | None
-    label: str | None
-    model: str | None = as_file(updated=True)
-    interactions: str = where_changed("", allowed=_are_pairs)
-    task: str = where_changed("classification")
-    holdout: int | None = where_given()
-    early_stop: int | None = where_given()
-    coverage: float | None = where_given()
-    verify: bool
-    seed: int
-    parts: int = where_changed(1)
-    rounds: int = where_changed(1)
-    in_order: bool = where_changed(False)
-    half_life: float | Literal["auto"] = where_changed("auto")
-    text: str | None = where_given()
-    ngrams: int = where_changed(1)
-    weighting: str = where_changed("tf-idf")
-    keep_case: bool = where_changed(False)
+    algorithm: str = option(
+        choice("auto", *TABLE),
+        default="auto",
+        group=LEARNING,
+        only=NEW,
+        help="Learner.  auto: the one with the fewest mistakes on the first examples, usually nherd (Gaussian herding) or arow; others: "
+        "cw, scw1, scw2 (confidence-weighted, soft I, II), pa, pa1, pa2 (passive-aggressive), perceptron, sop (second-order perceptron).",
+    )
+    task: str = option(
+        choice("classification", "regression", "multilabel"),
+        default="classification",
+        record=where_changed("classification"),
+        only=(NEW, TASKS),
+        help="What to predict: one class per row, a number (regression, by squared loss, with nherd or arow), or any number of labels per "
+        "row (multilabel, such as 1,3,7 | a b).",
+    )
+    covariance: str = option(
+        choice("diagonal", "full"),
+        default="diagonal",
+        only=COVARIANCES,
+        help="Covariance of the weights: a variance for each weight, or full, which suits few, correlated columns and stores d² numbers "
+        "for d columns.  --task regression uses full for data sets with up to 300 columns.",
+    )
+    form: str = option(
+        choice("project", "exact", "drop"),
+        default="project",
+        only=FORMS,
+        help="Update of a diagonal covariance: keep the diagonal of the full update's inverse covariance (project) or of its covariance "
+        "(drop), or solve for the best diagonal (exact).  Change it only to compare with the paper.",
+    )
+    loss: str = option(
+        choice("squared-hinge", "log", "squared"),
+        default="squared-hinge",
+        only=LOSSES,
+        help="Loss that nherd and arow minimise; squared-hinge is ½ max(0, 1 − m)², where m is the margin.",
+    )
+    C: float | Literal["auto", "running"] = option(
+        C,
+        "--C",
+        default="auto",
+        metavar="X|auto|running",
+        only=(NEW, learners_reading("C")),
+        help="Weight of one example against all earlier ones; small values suit noisy labels.  auto: try eight values on the first 10 000 "
+        "examples and keep the one with the fewest mistakes; running: ¼ divided by the running mean of |x|², without trials.",
+    )
+    half_life: float | Literal["auto"] = option(
+        HALF_LIFE,
+        default="auto",
+        metavar="N|auto|none",
+        record=where_changed("auto"),
+        only=HALF_LIVES,
+        help="For streams that drift: after N examples, an example counts half (nherd, arow).  auto: forget only if that makes fewer "
+        "mistakes on the first 10 000 examples; none: never forget.",
+    )
+    confidence: float = option(
+        number(0.5, 1, open_low=True, open_high=True),
+        default=0.9,
+        only=(NEW, learners_reading("confidence")),
+        help="Probability with which an updated classifier must be right about the example (cw; a goal for scw1 and scw2).",
+    )
+    multiclass: str = option(
+        choice("auto", "top-1", "one-vs-rest"),
+        default="auto",
+        only=MULTICLASS,
+        help="Update with more than two classes: the true class against its best rival (top-1), or each class against the rest.  auto: the "
+        "better of the two if --C auto compares learners, else top-1.",
+    )
+    passes: int | None = option(
+        whole(1),
+        group=LEARNING,
+        help="Number of passes over the examples.  [default: 1; for data sets that fit into memory, until the error on held-out rows stops "
+        "falling]",
+    )
+    holdout: int | None = option(
+        whole(0),
+        metavar="N",
+        group=LEARNING,
+        record=where_given(),
+        only=Condition(
+            "learns_examples", refusal="--holdout 1 leaves no example to learn", hint="--holdout 10 holds out every tenth example"
+        ),
+        help="Hold out every N-th example: predict it in each pass, but never learn it; 0: hold out none.  [default: 0; with several "
+        "--passes and no validation rows, every 20th until the last pass]",
+    )
+    early_stop: int | None = option(
+        whole(1),
+        metavar="K",
+        group=LEARNING,
+        record=where_given(),
+        only=EARLY_STOPS,
+        help="Stop after K passes without a lower error on the held-out examples, and keep the weights of the best pass.  Without "
+        "--holdout, every 10th example is held out.",
+    )
+    coverage: float | None = option(
+        SHARE,
+        metavar="P",
+        record=where_given(),
+        only=COVERAGES,
+        help="Prediction sets (for --task regression, intervals) that contain the truth for a share P of the examples in the long run, by "
+        "adaptive conformal prediction; herd apply --want sets writes them for new rows.",
+    )
+    shuffle: bool = flag(
+        group=LEARNING,
+        only=Excludes("in_order", refusal="--shuffle and --in-order contradict each other", hint="leave one of them out"),
+        help="Shuffle the examples before each pass; text is then kept in memory.  "
+        "A data set sorted by class is always shuffled, except with --in-order.",
+    )
+    in_order: bool = flag(record=where_changed(False), help="Keep the order of a data set's rows, even if they are sorted by class.")
+    parts: int = option(
+        whole(1, 1 << 20),
+        default=1,
+        metavar="P",
+        record=where_changed(1),
+        only=PARTS,
+        help="Train on P parts of a data set independently and merge the classifiers, weighted by what each has learned; use it to "
+        "distribute the training with --shard or --cluster.",
+    )
+    rounds: int = option(
+        whole(1),
+        default=1,
+        metavar="R",
+        record=where_changed(1),
+        only=IN_PARTS,
+        help="Repeat the training of --parts R times, each time starting from the merged classifier.",
+    )
+    normalize: str | None = option(choice("l2"), only=NEW, help="Scale each example to Euclidean length 1 (l2).")
+    scaling: str | None = option(
+        choice("standard", "online", "none"),
+        "--scale",
+        only=SCALINGS,
+        help="Scaling of features.  online: divide each by the mean size of its nonzero values so far; standard: also subtract the running "
+        "mean of features that are nonzero in most examples.  [default: standard; --no-bias: online; --kernel: none]",
+    )
+    bias: bool | None = flag(
+        default=None,
+        negative="--no-bias",
+        only=NEW,
+        help="Add an intercept: a feature that is always 1.  [default: --bias; with --kernel: --no-bias]",
+    )
+    always_update: bool = flag(
+        group=LEARNING,
+        only=(NEW, learners_reading("always_update")),
+        help="Reduce the variances on every example, also on those that leave the weights unchanged (nherd, arow, sop).",
+    )
+    label_noise: float = option(
+        number(0, 1),
+        default=0.0,
+        only=OF_ONE_CLASS,
+        help="Share of training labels to replace by random wrong ones, for experiments.",
+    )
+    kernel: str = option(
+        choice("none", "linear", "polynomial", "gaussian"),
+        default="none",
+        only=KERNELS,
+        help="Kernel of a nonlinear classifier (full covariance only); none: a linear one.",
+    )
+    width: float = option(
+        number(0, open_low=True),
+        default=1.0,
+        only=(NEW, OneOf("kernel", "gaussian", why="without --kernel gaussian")),
+        help="Width of --kernel gaussian, exp(−|x−z|²/2 width²).",
+    )
+    degree: int = option(
+        whole(1),
+        default=2,
+        only=(NEW, OneOf("kernel", "polynomial", why="without --kernel polynomial")),
+        help="Degree of --kernel polynomial, (1 + x·z)^degree.",
+    )
+    budget: int | None = option(
+        whole(1),
+        only=(NEW, OneOf("kernel", "linear", "polynomial", "gaussian", why="without --kernel")),
+        help="Maximum number of support vectors of a --kernel; later updates are skipped and counted.",
+    )
+    bits: int | None = option(
+        whole(1, 30),
+        help="Hash features into 2^N columns, for feature names or very many features.  [default: 18 for Vowpal Wabbit text and --text; "
+        "otherwise no hashing]",
+    )
+    cache: str | None = option(
+        TEXT,
+        metavar="FILE",
+        record=output_file(),
+        only=CACHED,
+        help="Store the parsed text in FILE, so that later passes and later runs on the same text skip the parsing.",
+    )
+    interactions: str | tuple[str, ...] = repeated(  # several texts as typed, one as resolved and recorded
+        PAIRS,
+        metavar="AB,…",
+        record=where_changed("", allowed=_are_pairs),
+        only=NEW,
+        help="Add products of features of Vowpal Wabbit text: ab multiplies each feature of namespaces that begin with a by each of those "
+        "that begin with b; :: stands for all pairs.",
+    )
+    text: str | None = option(
+        TEXT,
+        metavar="COLUMN",
+        record=where_given(),
+        help="Train on the documents in this column of a CSV, Parquet or JSON Lines file.  If INPUT is a folder with one folder of .txt "
+        "files per class, --text is not needed.",
+    )
+    ngrams: int = option(
+        whole(1, 5),
+        default=1,
+        metavar="N",
+        record=where_changed(1),
+        help="Longest n-gram of words; 2 adds pairs of neighbours (--text).",
+    )
+    weighting: str = option(
+        choice("tf-idf", "counts"),
+        default="tf-idf",
+        record=where_changed("tf-idf"),
+        help="Weights of words: tf-idf, where rare words count more, or plain counts (--text).",
+    )
+    keep_case: bool = flag(record=where_changed(False), help="Distinguish upper and lower case in words (--text).")
+    inverse_map: bool = flag(help="Store a feature name for each hashed column, so that reports can show it (slower).")
+    zero_based: bool = flag(group=INPUT, only=NEW, help="Read svmlight indices as starting at 0 instead of 1.")
+    skip_bad: int = option(whole(0), default=0, shown=False, metavar="N", group=INPUT, help="Skip up to N malformed lines of text.")
+    classes: str | None = option(
+        TEXT,
+        metavar="A,B,…",
+        group=INPUT,
+        only=(NEW, OF_CLASSES),
+        help="All labels that can occur; if there are two, the last is the positive class.",
+    )
+    max_classes: int = option(
+        whole(2),
+        default=1000,
+        metavar="N",
+        group=INPUT,
+        only=OF_CLASSES,
+        help="Stop with an error if there are more than N different labels.",
+    )
+    only: str | None = option(
+        TEXT,
+        metavar="A,B,…",
+        group=INPUT,
+        only=OF_ONE_CLASS,
+        help="Use only the rows of these classes (data sets; * and ? are wildcards).",
+    )
+    positive: str | None = option(
+        TEXT,
+        metavar="A,B,…",
+        group=INPUT,
+        only=OF_ONE_CLASS,
+        help="Learn two classes: these against all others (data sets; * and ? are wildcards).",
+    )
+    split: str | None = option(
+        TEXT,
+        metavar="TRAIN,VALID,TEST",
+        group=INPUT,
+        help="Training, validation and test rows, as fractions or as counts per class.  [default: the data set's own split, else .6,.2,.2]",
+    )
+    label: str | None = option(
+        TEXT,
+        metavar="COLUMN",
+        group=INPUT,
+        help="Column with the labels.  --task multilabel: a column of lists such as 1,3,7, or columns of 0 and 1 such as a,b,c or topic_*."
+        "  [default: y, label, class or target]",
+    )
+    input_format: str | None = option(
+        choice("hdf5", "parquet", "csv", "npz", "svmlight", "vw"),
+        group=INPUT,
+        record=unrecorded(),
+        help="Read the input as this format.  [default: detected]",
+    )
+    model: str | None = option(
+        TEXT,
+        "--continue",
+        metavar="MODEL",
+        record=as_file(updated=True),
+        help="Continue to train this classifier, with its settings.",
+    )
+    verify: bool = flag(
+        help="Check the update formulas instead of training: compare them with a numerical minimiser on random examples, and stop."
+    )
+    seed: int = shared_options.seed()
     defaults: str | None = where_given(lambda value: value == STANDARDIZED)  # None: a record of before features were standardized
 
     def resolved(self, given: frozenset[str]) -> Request:
-        """With the defaults of today; records from before features were standardized have those of then."""
-        return replace(self, defaults=STANDARDIZED)
+        """With today's defaults, which records from before features were standardized lack, and all pairs of namespaces in one text."""
+        pairs = PAIRS.parse(",".join(self.interactions)) if self.interactions else ""
+        return replace(self, defaults=STANDARDIZED, interactions=pairs)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no model is continued."""
+        return self.model is None
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the covariance has no entries beside the diagonal."""
+        return self.covariance == "diagonal" and self.linear
+
+    @property
+    def fades(self) -> bool:
+        """Whether evidence is asked to fade."""
+        return self.half_life not in ("auto", 0.0)
+
+    @property
+    def can_center(self) -> bool:
+        """Whether there is a bias, without which means cannot be subtracted from features."""
+        return self.linear and self.with_bias
+
+    @property
+    def learns_examples(self) -> bool:
+        """Whether not every example is held out."""
+        return self.holdout != 1
+
+    @property
+    def can_hold_out(self) -> bool:
+        """Whether holding out examples is not switched off."""
+        return self.holdout != 0
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether rows are learned in several parts."""
+        return self.parts > 1
+
+    @property
+    def has_cache_file(self) -> bool:
+        """Whether parsed text is kept in a file that can be read again."""
+        return self.cache != "-"
 
     @property
     def first_algorithm(self) -> str:
@@ -153,7 +456,8 @@ class Request:
     @property
     def pairs(self) -> list[str] | None:
         """The namespaces whose features are multiplied, as a model has them."""
-        return self.interactions.split(",") if self.interactions else None
+        texts = (self.interactions,) if isinstance(self.interactions, str) else self.interactions
+        return ",".join(texts).split(",") if any(texts) else None
 
     @property
     def linear(self) -> bool:
@@ -236,91 +540,3 @@ class Request:
         return replace(
             model.settings, dual=False, passes=self.passes or 1, shuffle=self.shuffle, label_noise=self.label_noise, seed=self.seed
         )
-
-    def refuse(self, session: Session) -> None:
-        """Raise BadUsage for options that contradict each other."""
-        if self.form == "exact" and self.first_algorithm not in reading("exact"):
-            raise BadUsage(
-                f"--form exact has no closed form with --algorithm {self.algorithm}", hint="its diagonal forms are project and drop"
-            )
-        if self.task == "regression":
-            self._refuse_for_numbers(session)
-        if self.task == "multilabel":
-            self._refuse_for_sets(session)
-        if self.half_life not in ("auto", 0.0) and not (self.linear and self.first_algorithm in reading("half_life")):
-            what = f"--algorithm {self.algorithm}" if self.linear else f"--kernel {self.kernel}"
-            raise BadUsage(
-                f"--half-life needs variances that can grow again, but {what} has none",
-                hint="use --algorithm nherd or arow, without --kernel",
-            )
-        if self.scaling == "standard" and not (self.linear and self.with_bias):
-            raise BadUsage("--scale standard centres the features, which needs a bias", hint="--scale online divides alone")
-        if self.shuffle and self.in_order:
-            raise BadUsage("--shuffle and --in-order contradict each other", hint="leave one of them out")
-        if self.holdout == 1:
-            raise BadUsage("--holdout 1 leaves no example to learn", hint="--holdout 10 holds out every tenth example")
-        if self.parts > 1 and (self.holdout or self.early_stop):
-            raise BadUsage("--parts learns all examples of each part", hint="drop --holdout and --early-stop, or --parts")
-        if self.early_stop and self.holdout == 0:
-            raise BadUsage("--early-stop needs held-out examples", hint="--holdout 10, or leave it out")
-        if self.early_stop and not self.linear:
-            raise BadUsage("--early-stop keeps weights, but a kernel model has none", hint="drop --early-stop")
-        if self.parts > 1 and not self.linear:
-            raise BadUsage("--parts merges weights, but kernel models share none", hint="drop --parts or --kernel")
-        if not self.linear and self.covariance == "diagonal" and "covariance" in session.given:
-            raise BadUsage("--kernel needs the full form", hint="drop --covariance diagonal")
-        if not self.linear and self.multiclass == "top-1" and "multiclass" in session.given:
-            raise BadUsage("--kernel learns each class against the rest", hint="drop --multiclass top-1")
-
-    def _refuse_for_numbers(self, session: Session) -> None:
-        """Raise BadUsage for what makes sense of classes alone."""
-        if self.first_algorithm not in reading("task") or ("loss" in session.given and self.loss != "squared"):
-            raise BadUsage("--task regression learns by squared loss, with --algorithm nherd or arow", hint="leave --loss out")
-        if not self.linear:
-            raise BadUsage("--task regression learns weights of features", hint="drop --kernel")
-        if self.parts > 1:
-            raise BadUsage(
-                "--parts learns classes, not --task regression", hint="herd merge joins models of numbers that were learned apart"
-            )
-        for name in ("classes", "max_classes", "multiclass", "label_noise", "only", "positive"):
-            if name in session.given:
-                raise BadUsage(f"--{name.replace('_', '-')} is for classes, but --task regression has none", hint="leave it out")
-
-    def _refuse_for_sets(self, session: Session) -> None:
-        """Raise BadUsage for what makes sense of one class a row alone, or is not done for sets of labels."""
-        if not self.linear or self.covariance == "full":
-            raise BadUsage("--task multilabel learns a diagonal covariance for each label", hint="drop --kernel and --covariance full")
-        if self.parts > 1 or self.coverage is not None:
-            name = "parts" if self.parts > 1 else "coverage"
-            raise BadUsage(f"--{name} is not for --task multilabel", hint="leave it out")
-        for name in ("multiclass", "label_noise", "only", "positive"):
-            if name in session.given:
-                raise BadUsage(
-                    f"--{name.replace('_', '-')} is for one class in each row, but --task multilabel has sets of labels",
-                    hint="leave it out",
-                )
-
-    def warn_of_inherited_options(self, session: Session) -> None:
-        """Warnings for options that the model decides."""
-        for name in TAKEN_FROM_MODEL.split():
-            session.ignored(name, "with --continue: the model decides")
-
-    def warn_of_ignored(self, session: Session) -> None:
-        """Warnings for options that do nothing here."""
-        algorithm = self.first_algorithm
-        why = f"with --algorithm {algorithm}"
-        if self.parts == 1:
-            session.ignored("rounds", "without --parts")
-        for setting in ("loss", "always_update", "confidence", "C"):
-            if algorithm not in reading(setting):
-                session.ignored(setting, why)
-        if not TABLE[algorithm].second_order:
-            session.ignored("form", f"{why}, which has no covariance")
-        elif self.covariance == "full" or not self.linear:
-            session.ignored("form", "with a full covariance")
-        if self.linear:
-            session.ignored("budget", "without --kernel")
-        if self.kernel != "gaussian":
-            session.ignored("width", "without --kernel gaussian")
-        if self.kernel != "polynomial":
-            session.ignored("degree", "without --kernel polynomial")

@@ -80,7 +80,7 @@ def learn_stream(session: Session, request: Request, model: Classifier | None) -
     """Learn, and save a `classifier`."""
     task = request.task if model is None else model.settings.task
     outputs.check_artifact(session, KIND[task])
-    settings = learning_settings(session, request, model)
+    settings = learning_settings(request, model)
     for option in ("ngrams", "weighting", "keep_case"):
         session.ignored(option, "without --text")
     form, label = request.input_format, request.label
@@ -132,15 +132,9 @@ def can_stay_in_file(request: Request, settings: Settings) -> bool:
     return request.model is None
 
 
-def learning_settings(session: Session, request: Request, model: Classifier | None) -> Settings:
-    """Settings of the options, or of the model that is continued, with warnings for options that do nothing."""
-    if model is not None:
-        settings = request.continued(model)
-        request.warn_of_inherited_options(session)
-        return settings
-    request.refuse(session)
-    request.warn_of_ignored(session)
-    return request.settings()
+def learning_settings(request: Request, model: Classifier | None) -> Settings:
+    """Settings of the options, or of the model that is continued."""
+    return request.settings() if model is None else request.continued(model)
 
 
 def _learn_model(session: Session, given: ExampleInput, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
@@ -352,7 +346,6 @@ def _learn_from_text(session: Session, given: ExampleInput, settings: Settings, 
             raise BadUsage("--cache stores one label for each line, but --task multilabel has sets of labels", hint="leave --cache out")
         if isinstance(labels, ClassNameEncoder):
             raise BadUsage("--cache stores labels as numbers, but these are names", hint="leave --cache out")
-        _require_file(request.cache)
         kept = CachingReader(request.cache, reader, given.proof, session.console)
     source, classes = _text_source(session, given, kept, labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
@@ -396,12 +389,6 @@ def _label_parser(task: str, request: Request, model: Classifier | None, *, name
     if task == "regression":
         return NumericTargets()
     return (ClassNameEncoder if named else LabelEncoder)(request.declared(model), most=request.max_classes)
-
-
-def _require_file(cache: str) -> None:
-    """Raise BadUsage for a cache that is no file."""
-    if cache == "-":
-        raise BadUsage("--cache needs a file that can be read in place, which stdout is not", hint="name a file")
 
 
 def _text_source(
@@ -450,8 +437,6 @@ def _text_reader(given: ExampleInput, request: Request, model: Classifier | None
     bits = request.hash_bits(given.text, model)
     if request.inverse_map and not bits:
         raise BadUsage("--inverse-map needs hashed features", hint="add --bits 18")
-    if request.inverse_map and request.cache is not None:
-        raise BadUsage("--cache stores columns without the names that --inverse-map needs", hint="leave one of them out")
     zero_based = model.zero_based if model is not None else request.zero_based
     names: dict[int, str] | None = {} if request.inverse_map else None
     pairs = model.interactions if model is not None else request.pairs

@@ -47,7 +47,7 @@ def settings_for_documents(request: Request, settings: Settings) -> Settings:
 def learn_documents(session: Session, request: Request, how: Documents, model: Classifier | None) -> None:
     """Learn the documents of INPUT, and save a `classifier`."""
     outputs.check_artifact(session, "classifier")
-    settings = runs.learning_settings(session, request, model)
+    settings = runs.learning_settings(request, model)
     made, given = _train_on_documents(session, request, how, settings, model)
     runs.save_model(session, made, settings, given.data)
 

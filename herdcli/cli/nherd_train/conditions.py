@@ -1,0 +1,132 @@
+"""Where options of `herd nherd-train` have an effect, and which of them contradict each other.
+
+With --continue the model decides: what contradicts a setting of new classifiers has no effect then, and is not refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from herdcli.cli.frame.options.declaration import Condition, Excludes, OneOf, When
+from herdcli.online.learners.algorithm_table import TABLE, reading
+
+NEW = Condition("is_new", why="with --continue: the model decides")
+REGRESSION, MULTILABEL = OneOf("task", "regression"), OneOf("task", "multilabel")
+
+
+def _new(*conditions: Condition) -> When:
+    """The last of these conditions, where those before it are met and no model is continued, which would decide."""
+    *given, condition = conditions
+    for each in reversed(given):
+        condition = When(each, condition)
+    return When(NEW, condition)
+
+
+def _learners(learners: Collection[str], why: str = "", *, refusal: str = "", hint: str | None = None) -> OneOf:
+    """Options of these learners; auto begins as nherd."""
+    names = (name for name in ("auto", *TABLE) if name in learners or (name == "auto" and "nherd" in learners))
+    return OneOf("algorithm", *names, why=f"with --algorithm {{first_algorithm}}{why}", refusal=refusal, hint=hint)
+
+
+def learners_reading(setting: str) -> OneOf:
+    """Options that the updates of some learners depend on."""
+    return _learners(reading(setting))
+
+
+def _linear(refusal: str, hint: str) -> Condition:
+    """Options that contradict a kernel."""
+    return Condition("linear", refusal=refusal, hint=hint)
+
+
+def _not_of(task: OneOf, refusal: str, hint: str = "leave it out") -> When:
+    """Options that contradict a task of new classifiers."""
+    return _new(task, OneOf("task", *({"classification", "regression", "multilabel"} - set(task.values)), refusal=refusal, hint=hint))
+
+
+OF_CLASSES = _not_of(REGRESSION, "{option} is for classes, but --task regression has none")
+OF_ONE_CLASS = (OF_CLASSES, _not_of(MULTILABEL, "{option} is for one class in each row, but --task multilabel has sets of labels"))
+BY_SQUARES = "--task regression learns by squared loss, with --algorithm nherd or arow"
+DIAGONAL = ("--task multilabel learns a diagonal covariance for each label", "drop --kernel and --covariance full")
+TASKS = _new(REGRESSION, _learners(reading("task"), refusal=BY_SQUARES, hint="leave --algorithm out"))
+COVARIANCES = (
+    NEW,
+    _new(OneOf("covariance", "full"), _not_of(MULTILABEL, *DIAGONAL)),
+    _new(OneOf("covariance", "diagonal"), _linear("--kernel needs the full form", "drop --covariance diagonal")),
+)
+FORMS = (
+    NEW,
+    _learners([name for name, entry in TABLE.items() if entry.second_order], ", which has no covariance"),
+    Condition("is_diagonal", why="with a full covariance"),
+    _new(
+        OneOf("form", "exact"),
+        _learners(
+            reading("exact"),
+            refusal="--form exact has no closed form with --algorithm {algorithm}",
+            hint="its diagonal forms are project and drop",
+        ),
+    ),
+)
+LOSSES = (NEW, learners_reading("loss"), _new(REGRESSION, OneOf("loss", "squared", refusal=BY_SQUARES, hint="leave --loss out")))
+FADES = Condition("fades")
+WITH_EVIDENCE = "use --algorithm nherd or arow, without --kernel"
+HALF_LIVES = (
+    NEW,
+    _new(FADES, _linear("--half-life needs variances that can grow again, but --kernel {kernel} has none", WITH_EVIDENCE)),
+    _new(
+        FADES,
+        _learners(
+            reading("half_life"),
+            refusal="--half-life needs variances that can grow again, but --algorithm {algorithm} has none",
+            hint=WITH_EVIDENCE,
+        ),
+    ),
+)
+MULTICLASS = (
+    NEW,
+    *OF_ONE_CLASS,
+    _new(OneOf("multiclass", "top-1"), _linear("--kernel learns each class against the rest", "drop --multiclass top-1")),
+)
+KERNELS = (
+    NEW,
+    _new(REGRESSION, _linear("--task regression learns weights of features", "drop --kernel")),
+    _new(MULTILABEL, _linear(*DIAGONAL)),
+)
+SCALINGS = (
+    NEW,
+    _new(
+        OneOf("scaling", "standard"),
+        Condition(
+            "can_center",
+            refusal="--scale standard centres the features, which needs a bias",
+            hint="--scale online divides alone",
+        ),
+    ),
+)
+EARLY_STOPS = (
+    Condition("can_hold_out", refusal="--early-stop needs held-out examples", hint="--holdout 10, or leave it out"),
+    _new(_linear("--early-stop keeps weights, but a kernel model has none", "drop --early-stop")),
+)
+IN_PARTS = Condition("has_parts", why="without --parts")
+PARTS = tuple(
+    When(IN_PARTS, condition)
+    for condition in (
+        Excludes(
+            "model",
+            refusal="--parts learns each part from the start, so it does not work with --continue",
+            hint="herd merge joins a model with another",
+        ),
+        _not_of(REGRESSION, "--parts learns classes, not --task regression", "herd merge joins models of numbers that were learned apart"),
+        _not_of(MULTILABEL, "--parts is not for --task multilabel"),
+        Excludes(
+            *("holdout", "early_stop"),
+            refusal="--parts learns all examples of each part",
+            hint="drop --holdout and --early-stop, or --parts",
+        ),
+        _linear("--parts merges weights, but kernel models share none", "drop --parts or --kernel"),
+    )
+)
+COVERAGES = (NEW, _not_of(MULTILABEL, "--coverage is not for --task multilabel"))
+CACHED = (
+    Condition("has_cache_file", refusal="--cache needs a file that can be read in place, which stdout is not", hint="name a file"),
+    Excludes("inverse_map", refusal="--cache stores columns without the names that --inverse-map needs", hint="leave one of them out"),
+)

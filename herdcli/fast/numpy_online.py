@@ -10,7 +10,7 @@ of |x|², kept in `running` = [examples, sum of |x|²].
 
 from __future__ import annotations
 
-from math import erfc, exp, sqrt
+from math import erfc, exp, inf, sqrt
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
             return NOTHING
         # The nearest μ with margin 1 is α = (1 − m)/v away along Σx; slack at the price C ξ bounds the
         # multiplier α by C, at C ξ² makes it 2Cξ, so that m + αv + α/2C = 1 (Crammer et al. 2006).
-        alpha = (1.0 - m) / (v + 1.0 / (2.0 * C)) if algorithm == PA2 else (1.0 - m) / v
+        alpha = (1.0 - m) / (v + _inverse(2.0 * C)) if algorithm == PA2 else (1.0 - m) / v
         return (min(alpha, C) if algorithm == PA1 else alpha, 0.0, 0.0, 0.0)
     learns = m <= 0.0 if algorithm == SOP else loss != SQUARED_HINGE or m < 1.0
     if not (learns or always):
@@ -54,7 +54,7 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
     # derivative to 0 gives 1 − m − αv = α/C.  Crammer & Lee (2010), eq. 9, whose text lacks the Σ that Alg. 3 has.
     alpha = 0.0
     if learns:
-        alpha = _log_step(m, v, C) if loss == LOG else (1.0 - m) / (v + 1.0 / C)
+        alpha = _log_step(m, v, C) if loss == LOG else (1.0 - m) / (v + _inverse(C))
     k = 0.25 * C if loss == LOG else C
     # A = (Σ⁻¹ + k xx')⁻¹ Σ⁻¹ herds the weights (eq. 11).  Σ_new = AΣA' has the inverse Σ⁻¹ + (2k + k²v) xx' (eq. 12), and by Woodbury
     # is Σ − Σxx'Σ (k²v + 2k)/(1 + kv)² (eq. 13).  AROW adds k xx' to the inverse (sec. 4.3), so that Σ_new = Σ − Σxx'Σ k/(1 + kv).
@@ -63,6 +63,11 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
     if algorithm == NHERD:
         return (alpha, 2.0 * k + k * k * v, (k * k * v + 2.0 * k) / (grown * grown), k)
     return (alpha, k, k / grown, k)
+
+
+def _inverse(C: float) -> float:
+    """1 / C; infinite where C is 0, as of kernels as long as all rows are 0."""
+    return 1.0 / C if C != 0.0 else inf
 
 
 def _log_step(m: float, v: float, C: float) -> float:
@@ -94,7 +99,7 @@ def _confidence_step(rule: Rule, m: float, v: float, C: float) -> Step:
     if algorithm == SCW2:
         # SCW-II squares the slack ξ = φ√u − m': its multiplier is α = 2Cξ, so
         # the constraint reads m + nα = φ√u with n = v + 1/2C instead of v.
-        n = v + 1.0 / (2.0 * C)
+        n = v + _inverse(2.0 * C)
         root = sqrt(phi2 * m * m * v * v + 4.0 * n * v * (n + v * phi2))
         alpha = (phi * root - (2.0 * m * n + phi2 * m * v)) / (2.0 * (n * n + n * v * phi2))
     else:

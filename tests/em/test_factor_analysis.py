@@ -187,3 +187,19 @@ def test_noise_at_its_floor_costs_the_ledger_no_digits(init) -> None:
     model = C @ C.T + np.diag(noise)
     exact = -0.5 * (50 * np.log(2 * np.pi) + np.linalg.slogdet(model)[1] + np.trace(np.linalg.solve(model, S)))
     assert found.log_likelihood == pytest.approx(exact, abs=1e-7)
+
+
+@pytest.mark.parametrize(("init", "near"), [("pca", 1e-8), ("random", 1e-4)])
+def test_ppca_learns_nothing_from_columns_of_one_value(init: str, near: float) -> None:
+    """The noise is that of the columns that vary: the axes and densities of the rows without the others, whose noise is the floor."""
+    random = np.random.default_rng(11)
+    X = random.normal(size=(300, 2)) @ random.normal(size=(2, 4)) * 2 + 0.5 * random.normal(size=(300, 4)) + [1.0, 5.0, -3.0, 0.0]
+    plain = fit("ppca", X, 2, 400, init=init).parameters
+    whole = fit("ppca", np.insert(X, [1, 3], [[3.0, -0.1]], axis=1), 2, 400, init=init).parameters
+    varies, floor = [0, 2, 3, 5], 1e-6 * X.var(axis=0).mean()
+    np.testing.assert_allclose(whole["noise"], np.where(np.isin(np.arange(6), varies), plain["noise"][0], floor), rtol=near)
+    np.testing.assert_array_equal(np.delete(whole["loading"], varies, axis=0), 0.0)
+    covariance = [p["loading"] @ p["loading"].T + np.diag(p["noise"]) for p in (plain, whole)]
+    np.testing.assert_allclose(covariance[1][np.ix_(varies, varies)], covariance[0], rtol=near, atol=100 * near)
+    values = np.linalg.eigvalsh(np.cov(X.T, bias=True))
+    np.testing.assert_allclose(plain["noise"], values[:2].mean(), rtol=near)

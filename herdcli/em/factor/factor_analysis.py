@@ -13,6 +13,7 @@ Source: Rubin & Thayer (1982); Tipping & Bishop (1999); Roweis (1998); Makin, se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -134,6 +135,12 @@ class FactorEM:
         """(D,) floors of the columns' noise."""
         return np.asarray(self.floor * self.scale**2)
 
+    @cached_property
+    def _varies(self) -> Array:
+        """(D,) bool: columns with more than one value.  Nothing is learned from others: their noise is at its floor, if it has one."""
+        varies: Array = self.found.variance > 0
+        return varies if varies.any() and self.floor > 0 else np.ones(len(varies), dtype=bool)
+
     def start(self, restart: int) -> Parameters:
         """Of the first restart principal axes (pca) or the likeliest factors (newton), else loadings drawn.
 
@@ -146,17 +153,26 @@ class FactorEM:
             best, _ = maximise_likelihood(self.found.covariance, self.factors, self.least)
             return {"loading": fix_signs(best.loadings), "mean": self.found.mean.copy(), "noise": best.noise}
         if restart == 0 and self.init != "random" and not self.found.missing:
-            begun = closed_form_pca.ppca_closed_form(self.found, self.factors, self.floor)
-            loading, noise = begun["loading"], begun["noise"]
+            loading, noise = self._closed_form()
             if self.name == "fa":
                 noise = np.maximum(variance - np.square(loading).sum(axis=1), 0.1 * variance)
         else:
             random = generator(self.seed, Stream.EM_START, unit=restart)
-            loading = random.standard_normal((D, self.factors)) * np.sqrt(np.where(variance > 0, variance, variance.mean() or 1.0))[:, None]
+            loading = random.standard_normal((D, self.factors)) * np.sqrt(variance if variance.any() else np.ones(D))[:, None]
             loading /= np.sqrt(2 * self.factors)
-            noise = 0.5 * variance if self.name == "fa" else np.full(D, 0.5 * variance.mean())
+            noise = 0.5 * variance if self.name == "fa" else np.where(self._varies, 0.5 * variance[self._varies].mean(), 0.0)
         noise = np.zeros(D) if self.name == "pca" else np.maximum(noise, self.least)
         return {"loading": loading, "mean": self.found.mean.copy(), "noise": noise}
+
+    def _closed_form(self) -> tuple[Array, Array]:
+        """Loadings (D, K) and noise (D,) of principal components with noise; that of columns of one value is 0."""
+        loading, noise = np.zeros((len(self.found.mean), self.factors)), np.zeros(len(self.found.mean))
+        found = replace(
+            self.found, mean=self.found.mean[self._varies], covariance=self.found.covariance[np.ix_(self._varies, self._varies)]
+        )
+        begun = closed_form_pca.ppca_closed_form(found, min(self.factors, len(found.mean)), self.floor)
+        loading[self._varies, : begun["loading"].shape[1]], noise[self._varies] = begun["loading"], begun["noise"]
+        return loading, noise
 
     def expect(self, parameters: Parameters) -> Callable[[RowMoments | RowBlock], Sums]:
         """Statistics: xx (D or 1, K+1, K+1) of z = (x, 1), yx (D, K+1), yy and known (D,), all of y − mean."""
@@ -252,7 +268,8 @@ class FactorEM:
             return after, 0
         residuals, known = self._residuals(after, sums), sums["known"]
         if self.name == "ppca":
-            noise = np.full(len(known), residuals.sum() / known.sum())
+            noise = np.full(len(known), residuals[self._varies].sum() / known[self._varies].sum())
+            noise[~self._varies] = self.floor
         else:
             noise = residuals / known
         low = np.count_nonzero(noise < self.least)

@@ -63,7 +63,7 @@ MODELS = {
         near=2e-2,
     ),
     "fa": Model("em --model fa --components 1"),
-    "ppca": Model("em --model ppca --components 1", but={"scale": "one noise for all columns", "constant": "one noise for all columns"}),
+    "ppca": Model("em --model ppca --components 1", but={"scale": "one noise for all columns"}),
     "pca": Model("em --model pca --components 1", ("squared_error",), ("verdict",), {"scale": LENGTH}),
     "kmeans": Model("em --model kmeans --components 2", ("squared_error",), ("verdict",), {"scale": LENGTH}),
     "hmm": Model("em --model hmm --components 2", but=TIME, makes="series"),

@@ -341,7 +341,7 @@ KINDS: dict[str, Kind] = {
             verdicts=("worse than baseline", "learned nothing", "overfits", "variance at floor", "not converged"),
             findings="herdcli.evaluation.verdicts.em_findings",
             advice={
-                "worse than baseline": "fewer --components, --covariance diagonal, or more rows",
+                "worse than baseline": "fewer --components, --covariance diagonal, --model fa, or more rows",
                 "learned nothing": "it says no more than one Gaussian does",
             },
             judge="herdcli.cli.em.evaluate_rows.with_evaluation_rows",

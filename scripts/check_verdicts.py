@@ -1,10 +1,12 @@
-"""Whether verdicts tell bad models from good ones: 60 misconfigured fits and 60 sensible ones of real data, fitted and judged by herd.
+"""Whether verdicts tell bad models from good ones: 62 misconfigured fits and 60 sensible ones of real data, fitted and judged by herd.
 
     HERD_DATA=FOLDER python scripts/check_verdicts.py -o results/verdicts.tsv
 
 A misconfigured fit counts as flagged if the verdict of `eval` is not `ok`, or if learning ended with an error; as told, if the fitting
-command itself warned of it at its end.  Exits 1 if fewer than 95 % of them are flagged or told, or more than 2 % of the good ones.
---only TEXT runs the cases whose name has TEXT in it.
+command itself warned of it at its end.  Models that lose to one Gaussian on the same rows are bad, however usual their options: the 256
+columns of phoneme are so correlated that four diagonal components are 60 to 70 nats a row below it, and 16 hidden units 155 to 165.
+Exits 1 if fewer than 95 % of them are flagged or told, or more than 2 % of the good ones.
+--only TEXT runs the cases whose name has TEXT in it, and changes their lines alone in a table that exists.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 
 from herdcli.artifacts import load
 from herdcli.cli.main import main as herd
-from herdcli.evaluation.verdicts import TOLD
+from herdcli.evaluation.verdict_advice import TOLD
 
 FLAGGED, FALSE = 0.95, 0.02
 ROWS = 1200
@@ -48,6 +50,8 @@ def sets(folder: Path) -> dict[str, str]:
         for suffix, (A, b) in cases.items():
             found[name + suffix] = str(folder / f"{name}{suffix}.npz")
             np.savez(found[name + suffix], X=A, y=b, **(limits if suffix != "-wide" else {}))
+        found[f"{name}-fewer"] = str(folder / f"{name}-fewer.npz")
+        np.savez(found[f"{name}-fewer"], X=X[:, ::32], y=y)
         on = (np.median(X, axis=0) < X) if name in ("spam", "phoneme") else X.min() + 0.4 * (X.max() - X.min()) < X
         columns = np.argsort(-on.var(axis=0))[:12]
         bits = on[:, np.sort(columns)].astype(np.uint8)
@@ -76,6 +80,7 @@ BAD: dict[str, str] = {
     "rbm gaussian unscaled spam": RBM.format("spam") + " --visible-units gaussian",
     "rbm gaussian unscaled digits": RBM.format("digits") + " --visible-units gaussian",
     "rbm gaussian unscaled wide": RBM.format("phoneme-wide") + " --visible-units gaussian",
+    "rbm gaussian correlated phoneme": "fit-rbm phoneme --visible-units gaussian --standardize --hidden 16 --epochs 15",
     "rbm columns apart digits": RBM.format("digits-apart"),
     "rbm columns apart usps": RBM.format("usps-apart"),
     "rbm columns apart bits": RBM.format("spam-bits-apart"),
@@ -110,6 +115,7 @@ BAD: dict[str, str] = {
     "em columns apart digits": "em digits-apart --model fa --components 3",
     "em one component kmeans": "em phoneme --model kmeans --components 1",
     "em few rows kmeans": "em phoneme-labels --model kmeans --components 600 --restarts 1",
+    "em diagonal correlated phoneme": "em phoneme --components 4 --covariance diagonal",
     "em few rows mixture": "em phoneme-few --components 12 --covariance full",
     "herd short digits": "herd digits --hidden 16 --iterations 3",
     "herd short usps": "herd usps --hidden 16 --iterations 3",
@@ -132,14 +138,14 @@ for seed in range(3):
     GOOD |= {
         f"rbm pcd digits {seed}": f"fit-rbm digits --hidden 16 --epochs 15 --algorithm pcd{tail}",
         f"rbm per class digits {seed}": f"fit-rbm digits --per-class --hidden 8 --epochs 15{tail}",
-        f"rbm gaussian phoneme {seed}": f"fit-rbm phoneme --visible-units gaussian --standardize --hidden 16 --epochs 15{tail}",
+        f"rbm gaussian phoneme {seed}": f"fit-rbm phoneme-fewer --visible-units gaussian --standardize --learn-variances --hidden 16{tail}",
         f"dbn digits {seed}": f"fit-rbm digits --layers 16,8 --epochs 15{tail}",
         f"nherd digits {seed}": f"nherd-train digits --shuffle{tail}",
         f"nherd spam {seed}": f"nherd-train spam --shuffle{tail}",
         f"nherd usps {seed}": f"nherd-train usps --shuffle{tail}",
         f"regress digits {seed}": f"regress digits --l2 0.01{tail}",
         f"regress phoneme {seed}": f"regress phoneme --l2 0.1{tail}",
-        f"em phoneme {seed}": f"em phoneme --components 4 --covariance diagonal{tail}",
+        f"em phoneme {seed}": f"em phoneme --model fa --components 10{tail}",
         f"em kmeans digits {seed}": f"em digits --model kmeans --components 10{tail}",
         f"herd digits {seed}": f"herd digits --hidden 16 --iterations 300{tail}",
         f"kernel digits {seed}": f"kernel-herd digits -m 50{tail}",
@@ -184,13 +190,21 @@ def judged(line: str, files: dict[str, str], folder: Path) -> tuple[str, str]:
     return json.loads((folder / "table.json").read_text())[0].get("verdict") or "none", warned
 
 
+def earlier_lines(path: Path | None, only: str) -> dict[tuple[str, str], str]:
+    """(name, meant) -> line of a table that stays where some cases alone are run again, of cases that there are still."""
+    if path is None or not only or not path.exists():
+        return {}
+    found = {(name, meant): line for line in path.read_text().splitlines()[1:] for name, meant, *_ in [line.split("\t")]}
+    return {key: line for key, line in found.items() if key[0] in {"bad": BAD, "good": GOOD}[key[1]]}
+
+
 def main() -> int:
     """Fit, judge, print the table, hold it to its bars."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--only", default="")
     asked = parser.parse_args()
-    lines = ["fit\tmeant\tverdict\ttold"]
+    lines = earlier_lines(asked.output, asked.only)
     shares: dict[str, tuple[float, float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -198,7 +212,7 @@ def main() -> int:
         for meant, cases in (("bad", BAD), ("good", GOOD)):
             found = {name: judged(line, files, folder) for name, line in cases.items() if asked.only in name}
             for name, (verdict, warned) in found.items():
-                lines.append(f"{name}\t{meant}\t{verdict}\t{'yes' if warned else 'no'}")
+                lines[name, meant] = f"{name}\t{meant}\t{verdict}\t{'yes' if warned else 'no'}"
                 wrong = (verdict == "ok") == (meant == "bad") or verdict.startswith("broken")
                 print(f"{'!!' if wrong else '  '} {meant:4} {name:34} {verdict:24} {warned[:60]}", flush=True)
             flagged = sum(verdict not in ("ok", "none") for verdict, _ in found.values()) / max(1, len(found))
@@ -206,7 +220,8 @@ def main() -> int:
             print(f"{meant}: {len(found)} fits, {100 * flagged:.1f} % flagged, {100 * told:.1f} % told at the end of training", flush=True)
             shares[meant] = (flagged, told)
     if asked.output:
-        asked.output.write_text("\n".join(lines) + "\n")
+        order = [(name, meant) for meant, cases in (("bad", BAD), ("good", GOOD)) for name in cases]
+        asked.output.write_text("\n".join(["fit\tmeant\tverdict\ttold", *(lines[key] for key in order if key in lines)]) + "\n")
     return 0 if min(shares["bad"]) >= FLAGGED and max(shares["good"]) <= FALSE else 1
 
 

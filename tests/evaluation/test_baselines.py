@@ -126,3 +126,50 @@ def test_a_gaussian_rbm_is_held_against_one_gaussian():
         replace(value, column_mean=np.zeros(3, np.float32), column_scale=np.full(3, 2.0, np.float32)), EvaluationSettings()
     )
     assert scaled["gaussian"] == pytest.approx(found["gaussian"] - 3 * np.log(2.0))
+
+
+def test_independent_columns_have_their_own_variances_where_a_model_learned_others():
+    """Learned variances are what hidden units leave over: columns by themselves would have far too small ones.
+
+    The figures at the end of training are the same, for log Z is summed there too.
+    """
+    from herdcli.evaluation.evaluation_settings import EvaluationSettings
+    from herdcli.evaluation.figures import rbm
+    from herdcli.evaluation.metrics.quick_metrics import quick_rbm_metrics
+    from herdcli.evaluation.verdicts import verdict_text
+    from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments, row_moments
+    from herdcli.rbm.model import RBM, Rows
+
+    random, D, K = np.random.default_rng(7), 6, 17
+    centre = np.where(random.random((2500, 1)) < 0.5, 3.0, -3.0)
+    rows = (centre + 0.5 * random.normal(size=(2500, D))) / 0.5  # in units of the deviations that were learned
+    train, test = rows[:2000], rows[2000:]
+    mean, S = row_moments(train)
+    value = RBM(
+        W=random.normal(scale=0.3, size=(1, D, K)),
+        b=mean[None],
+        c=np.zeros((1, K)),
+        visible_units="gaussian",
+        hidden_units="binary",
+        algorithm="cd",
+        steps=1,
+        epochs=1,
+        batch_size=1,
+        learning_rate=0.1,
+        momentum=0.0,
+        weight_decay=0.0,
+        chains=0,
+        seed=0,
+        holdout=Rows(test, np.full(500, 2, dtype=np.uint8)),
+        base_rates=mean[None],
+        column_mean=np.zeros(D, np.float32),
+        column_scale=np.full(D, 0.5, np.float32),
+        learn_variances=True,
+        gaussian=GaussianMoments(np.array([2000]), mean[None], S[None]),
+    )
+    found, quick = rbm.metrics(value, EvaluationSettings()), quick_rbm_metrics(value)
+    expected = multivariate_normal(0.5 * mean, 0.25 * np.diag(np.diag(S))).logpdf(0.5 * test).mean()
+    assert found["independent"] == pytest.approx(expected, abs=2e-3)
+    assert (found["log_z"], verdict_text("rbm", found, value)) == ("exact", "worse than independent")
+    for name in ("log_likelihood", "independent", "gaussian"):
+        assert quick[name] == pytest.approx(found[name])

@@ -27,6 +27,7 @@ from herdcli.rbm.classification_rbm import log_posterior
 from herdcli.rbm.feature_transform import free_energies
 from herdcli.rbm.likelihood import word_counts
 from herdcli.rbm.likelihood.annealed_importance import BACK_TEMPERATURES, conservative_shift
+from herdcli.rbm.likelihood.gaussian_moments import GaussianMoments
 from herdcli.rbm.likelihood.length_annealing import annealed_partitions, log_partitions_by_length
 from herdcli.rbm.likelihood.log_z_estimates import AGREED, STUDENT, LogZEstimate
 from herdcli.rbm.likelihood.repeated_annealing import MOST_TEMPERATURES
@@ -297,11 +298,28 @@ def _independent_row_log_likelihoods(value: RBM, groups: dict[int, Array]) -> di
     if any(m not in bases for m in groups):
         return None
     found: dict[int, list[Array]] = {}
+    if value.learn_variances and value.gaussian is not None and value.labels is None:
+        return {m: [_independent_gaussian_densities(value.gaussian, m, rows)] for m, rows in groups.items()}
     for m, rows in groups.items():
         fixed = units.log_partition(bases[m]).sum()
         values = (units.discrete_rows(rows[block].astype(np.float64)) for block in row_slices(rows))
         found[m] = [exact_arithmetic.product(each, bases[m]) - fixed + units.log_base_of_rows(each) for each in values]
     return found
+
+
+def _independent_gaussian_densities(known: GaussianMoments, m: int, rows: Any) -> Array:
+    """Log densities (n,) of rows (n, D) under independent columns of the training rows' own variances: those that a model learned are what
+    its hidden units leave over, too small for columns by themselves."""
+    variance = _column_variances(known, m)
+    return log_density(
+        np.asarray(rows, dtype=np.float64), known.mean[m], predictive_variances(variance, int(known.rows[m]), FLOOR * variance)
+    )
+
+
+def _column_variances(known: GaussianMoments, m: int) -> Array:
+    """The variances (D,) of the columns of model m; a column of one value has that of the model's units, which cannot have less."""
+    variance = np.diagonal(known.covariance[m])
+    return np.asarray(np.where(variance > 0, variance, 1.0))
 
 
 def compare_with_independent(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> tuple[float | None, float | None]:
@@ -321,8 +339,8 @@ def gaussian_baseline_columns(value: RBM, groups: dict[int, Array], own: Mapping
     ways: list[dict[int, Array]] = [{}, {}, {}]
     for m, rows in groups.items():
         X, n, mean, S = np.asarray(rows, dtype=np.float64), int(known.rows[m]), known.mean[m], known.covariance[m]
-        S = S + np.diag(np.diagonal(S) <= 0)  # a column of one value has the variance of the model's units, which cannot have less
-        variance = np.diagonal(S)
+        variance = _column_variances(known, m)
+        S = S + np.diag(variance - np.diagonal(S))
         scale = np.sqrt(variance)
         spreads = [predictive_variances(variance, n, FLOOR * np.square(scale))]
         spreads += [predictive_covariance(S, n, FLOOR, scale, shrunk=shrunk) for shrunk in (True, False)]

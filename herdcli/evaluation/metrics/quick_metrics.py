@@ -28,6 +28,7 @@ from herdcli.splits import TEST, VALID
 Map = Callable[..., Any]
 Row = dict[str, Any]
 STATES = 14  # bits of the smaller layer up to which log Z is summed
+BY_QUADRATICS = 20  # the same of a layer beside gaussian units, whose sum costs a few operations a state
 CHAINS, TEMPERATURES, ROWS = 20, 200, 1000
 FIXED = EvaluationSettings(calibrate="auto", mlr_penalty=0.01)  # no search for the penalty
 AIS = EvaluationSettings(likelihood="ais", chains=CHAINS, temperatures=TEMPERATURES)
@@ -83,7 +84,8 @@ def _word_count_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
 
 def _quick_log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:
     """Summed, or the lower end of what one short run of annealing allows."""
-    if min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1])) <= STATES:
+    layers = (h.visible, h.hidden, h.W.shape[0]), (h.hidden, h.visible, h.W.shape[1])
+    if any(log2_states(own, units) <= (BY_QUADRATICS if other.standard_normal else STATES) for own, other, units in layers):
         return log_partition_exact(h, map=map)
     assert value.base_rates is not None
     problem = annealed_importance.AnnealingProblem((h,), (value.base_rates[m],), CHAINS, TEMPERATURES, value.seed)

@@ -43,7 +43,7 @@ def first_order(session: Session, learner: L, request: Request, drift: DriftResu
     return replace(learner, settings=rival.settings), None
 
 
-def drift_beats_passes(session: Session, drift: DriftResult | None, choice: PassChoice) -> bool:
+def passes_beat_drift(drift: DriftResult | None, choice: PassChoice) -> bool:
     """Whether passes over rows in memory make fewer mistakes than a learner that forgets, or not significantly more."""
     if drift is None:
         return True

@@ -14,7 +14,7 @@ from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import labelled_examples
 from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
 from herdcli.cli.frame.run import block_placement, shards
-from herdcli.cli.nherd_train import runs
+from herdcli.cli.nherd_train import dataset_rows, heldout_scores, row_sources, runs
 from herdcli.cli.nherd_train.row_order import shuffle_if_sorted
 from herdcli.errors import BadUsage, DataError
 from herdcli.online.learner import OnlineLearner
@@ -57,7 +57,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
                 "--parts divides the rows of a data set, and text is learned as it arrives", hint="herd convert makes a data set"
             )
         try:
-            rows, settings = shuffle_if_sorted(session, runs.task_rows(session, given.data, request, None), settings, request)
+            rows, settings = shuffle_if_sorted(session, dataset_rows.task_rows(session, given.data, request, None), settings, request)
             if request.coverage is not None and not (rows.split == VALID).any():
                 why = "--coverage of parts is calibrated by validation rows, which no part learns, and there are none"
                 raise BadUsage(why, hint="--split .6,.2,.2 draws some")
@@ -76,14 +76,14 @@ def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Setti
     train, chosen = _partition_rows(session, rows, settings, request, given.name)
     settings, table = _race_settings(session, rows, train, settings, request)
     source = learning_rounds.PartSource(rows.X, rows.y, rows.weight, [train[part] for part in chosen])
-    columns, size = rows.X.shape[1] + 1, runs.rows_per_block(settings)
+    columns, size = rows.X.shape[1] + 1, row_sources.rows_per_block(settings)
     algorithm = learning_rounds.RoundLearning(
         block_placement.place_blocks(session, source), settings, columns, list(rows.names), request.rounds, size
     )
     made = session.run(algorithm, label="learning", memory="the weights of the parts")
     if request.coverage is not None:
         made = replace(made, coverage=Coverage(level=request.coverage, alpha=1.0 - request.coverage))
-    made = calibrate_model(runs.with_heldout_scores(replace(made, feature_names=rows.feature_names, race=table), rows))
+    made = calibrate_model(heldout_scores.with_heldout_scores(replace(made, feature_names=rows.feature_names, race=table), rows))
     _save_model(session, made, f"{request.rounds} rounds of {request.parts} parts", given.data)
 
 
@@ -91,7 +91,7 @@ def _partition_rows(
     session: Session, rows: ClassificationRows, settings: Settings, request: Request, name: str
 ) -> tuple[Array, list[Array]]:
     """The training rows, and which of them each part has."""
-    train = np.flatnonzero(runs.training_mask(session, rows, name))
+    train = np.flatnonzero(dataset_rows.training_mask(session, rows, name))
     if request.parts > len(train):
         raise BadUsage(f"--parts {request.parts} of {len(train)} training rows", hint="ask for fewer")
     return train, partitioned_learning.partition_rows(len(train), request.parts, settings.seed, shuffle=settings.shuffle)
@@ -113,7 +113,7 @@ def _learn_parts(session: Session, rows: ClassificationRows, settings: Settings,
 
 
 def _part_learner(session: Session, rows: ClassificationRows, chosen: Array, settings: Settings, request: Request) -> OnlineLearner:
-    source = runs.memory_source(session, rows, chosen, settings)
+    source = row_sources.memory_source(session, rows, chosen, settings)
     return OnlineLearner(settings, source, len(rows.names) or 2, rows.X.shape[1] + 1, rows, coverage=request.target_coverage(None))
 
 
@@ -123,7 +123,7 @@ def _race_settings(
     """The algorithm and C of all parts: those that a race over the first examples of all rows chose."""
     if not request.racers:
         return settings, None
-    first = ReplaySource(runs.memory_source(session, rows, train, settings)).first(EXAMPLES)
+    first = ReplaySource(row_sources.memory_source(session, rows, train, settings)).first(EXAMPLES)
     settings, table = run_race(settings, first, len(rows.names), request.racers, request.forms)
     head, *others = race_messages(settings, table)
     session.console.note(head)
@@ -134,7 +134,7 @@ def _race_settings(
 
 def _heldout_rows(rows: ClassificationRows, table: Race | None) -> EvaluationRows:
     """The rows that judge the whole."""
-    held = runs.heldout_sample(rows)
+    held = heldout_scores.heldout_sample(rows)
     return partitioned_learning.EvaluationRows(rows.X[held], rows.y[held].astype(np.int64), rows.split[held].astype(np.uint8), table)
 
 
@@ -143,7 +143,7 @@ def finish(session: Session, whole: ClassifierShard, history: History, request: 
     held, model = whole.rest, partitioned_learning.merge_parts(whole.parts, whole.rest)
     if held is not None and len(held.y):
         rows = ClassificationRows(held.X, held.y, held.split, list(model.classes), None, model.feature_names)
-        model = calibrate_model(runs.with_heldout_scores(model, rows))
+        model = calibrate_model(heldout_scores.with_heldout_scores(model, rows))
     _save_model(session, model, f"{len(whole.parts)} parts", history)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import document_rows
-from herdcli.cli.nherd_train import runs
+from herdcli.cli.nherd_train import dataset_rows, heldout_scores, learner_choice, reporting_learner, row_sources, runs
 from herdcli.errors import BadUsage
 from herdcli.online.learners import early_stopping
 from herdcli.online.predictions.score_calibration import calibrate_model
@@ -59,27 +59,27 @@ def _train_on_documents(
     unweighted = replace(how, frequency=None)
     given = document_rows.open_documents(session, request.source, unweighted, label=request.label, labelled=True, names=names)
     assert given.data is not None
-    rows = runs.task_rows(session, given.data, request, model)
-    train = runs.training_mask(session, rows, given.name)
+    rows = dataset_rows.task_rows(session, given.data, request, model)
+    train = dataset_rows.training_mask(session, rows, given.name)
     how = how.counted(rows.X[train])
     rows = replace(rows, X=how.weighted(rows.X))
     validated = bool((rows.split == VALID).any())
     settings = settings if model is not None else settings_for_documents(request, settings)
-    source = runs.memory_source(session, rows, np.flatnonzero(train), settings)
+    source = row_sources.memory_source(session, rows, np.flatnonzero(train), settings)
     if settings.dual:
         choice = early_stopping.choose_passes(settings, source.X, source.label, source.weight, len(rows.names), [settings])
         session.console.note(next(early_stopping.choice_messages(choice)))
         settings = request.held(choice.settings, validated=validated)
-        source = runs.memory_source(session, rows, np.flatnonzero(train), settings)
+        source = row_sources.memory_source(session, rows, np.flatnonzero(train), settings)
     else:
         settings = request.held(settings, validated=validated)
-    learner = runs.ReportingLearner(
+    learner = reporting_learner.ReportingLearner(
         settings, source, len(rows.names), rows.X.shape[1] + 1, rows, model, rows=len(source.label), chosen=True, console=session.console
     )
     session.require_memory(learner.memory(), f"a table of {learner.features} columns")
     if not settings.dual:
-        learner, _ = runs.race_hyperparameters(session, learner, request)
+        learner, _ = learner_choice.race_hyperparameters(session, learner, request)
     made = session.run(learner, label="learning", ended=learner.report_last_pass)
     order = np.array(sorted(names), dtype=np.int64)
     made = replace(made, documents=how, hash_index=order + settings.bias, hash_names=[names[column] for column in order.tolist()])
-    return calibrate_model(runs.with_heldout_scores(made, rows)), given
+    return calibrate_model(heldout_scores.with_heldout_scores(made, rows)), given

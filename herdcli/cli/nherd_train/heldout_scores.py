@@ -1,0 +1,70 @@
+"""Scores of validation and test rows, and the baselines that they are compared with, in the model that `herd nherd-train` saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
+from herdcli.numerics import class_baselines
+from herdcli.numerics.block_units import thin_rows
+from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, block_from_rows
+from herdcli.online.predictions import prediction
+from herdcli.online.predictions.score_calibration import add_heldout_scores
+from herdcli.splits import TEST, TRAIN, VALID
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
+    from herdcli.numerics.class_baselines import ClassBaselines
+    from herdcli.online.model import Classifier
+    from herdcli.schema import Array
+
+HELD = 100_000  # validation and test rows whose scores stay with the model
+KEPT_WEIGHTS = 1 << 17  # of baselines that stay with the model
+STRETCHES = 100  # of rows in a file that baselines are fitted to
+
+
+def heldout_sample(rows: ClassificationRows) -> Array:
+    """The validation and test rows (h,) that judge a model, evenly spread over more than 100,000."""
+    held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
+    return held if len(held) <= HELD else held[np.arange(HELD) * len(held) // HELD]
+
+
+def with_heldout_scores(model: Classifier, rows: ClassificationRows) -> Classifier:
+    """Baselines of the training rows, and scores of validation and test rows, in the artifact.
+
+    Progressive scores stay, to calibrate, where there is no validation row.
+    """
+    baselines, held, predictions = fit_baselines(model, rows), heldout_sample(rows), None
+    if baselines is not None and baselines.centroid.size <= KEPT_WEIGHTS:
+        model = replace(model, baselines=baselines)
+    if not len(held):
+        return model
+    scores = [score(block) for score in [prediction.make_scorer(model)] for block in _heldout_blocks(rows, held)]
+    score, variance = (np.concatenate(parts) for parts in zip(*scores, strict=True))
+    if baselines is not None:
+        parts = [held[start : start + DENSE_ROWS] for start in range(0, len(held), DENSE_ROWS)]
+        predictions = np.concatenate([baselines.predictions(rows.X[part]) for part in parts])
+    return add_heldout_scores(model, score, variance, rows.y[held], rows.split[held].astype(np.uint8), predictions)
+
+
+def fit_baselines(model: Classifier, rows: ClassificationRows) -> ClassBaselines | None:
+    """The nearest centroid and a ridge classifier of at most 10,000 training rows, evenly spread; of rows in a file, a few stretches."""
+    if model.settings.task != "classification" or not (rows.split == TRAIN).any():
+        return None
+    if isinstance(rows.X, LazyMatrix):
+        starts = np.arange(STRETCHES) * len(rows.split) // STRETCHES
+        near = np.unique(starts[:, None] + np.arange(class_baselines.MOST_ROWS // STRETCHES))
+        chosen = near[(near < len(rows.split)) & (rows.split[np.minimum(near, len(rows.split) - 1)] == TRAIN)]
+    else:
+        chosen = thin_rows(rows.split == TRAIN, class_baselines.MOST_ROWS)
+    weight = None if rows.weight is None else rows.weight[chosen]
+    return class_baselines.fit(rows.X[chosen], rows.y[chosen], len(rows.names), weight)
+
+
+def _heldout_blocks(rows: ClassificationRows, held: Array) -> Iterator[ExampleBlock]:
+    for start in range(0, len(held), DENSE_ROWS):
+        yield block_from_rows(rows.X, rows.y, held[start : start + DENSE_ROWS])

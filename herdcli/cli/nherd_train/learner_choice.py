@@ -1,0 +1,99 @@
+"""Which learner `herd nherd-train` takes: the one that makes the fewest mistakes on the first examples, or over passes in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdcli.cli.nherd_train import half_life_choice, in_memory
+from herdcli.cli.nherd_train.reporting_learner import ReportingLearner
+from herdcli.online.learners import hyperparameter_race
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.block_sources import MemorySource
+    from herdcli.online.learners.drift_detection import DriftResult
+    from herdcli.online.model import Classifier, Race
+
+
+@dataclass(frozen=True)
+class LearnerChoice:
+    """A learner, and what it was chosen by.
+
+    race   errors of the algorithms and values of C that were compared; None: they were given.
+    drift  the comparison of half-lives, where evidence fades.
+    """
+
+    learner: ReportingLearner
+    race: Race | None
+    drift: DriftResult | None
+
+    def documented(self, model: Classifier) -> Classifier:
+        """The model that was learned, with what the learner was chosen by."""
+        return replace(model, race=self.race, forgetting=None if self.drift is None else self.drift.kept)
+
+
+def choose_learner(session: Session, learner: ReportingLearner, request: Request, name: str = "") -> LearnerChoice:
+    """The best on the first examples: of algorithms and values of C, covariances, half-lives, and learners of first order.
+
+    name  of the input, for errors.
+    """
+    learner, race = race_hyperparameters(session, learner, request, name)
+    learner = choose_full_covariance(session, learner, request)
+    drift = half_life_choice.find_half_life(session, learner, request)
+    learner, drift = half_life_choice.first_order(session, learner, request, drift)
+    return LearnerChoice(half_life_choice.learner_with_half_life(session, learner, drift), race, drift)
+
+
+def choose_learner_in_memory(
+    session: Session, learner: ReportingLearner, source: MemorySource, rows: ClassificationRows, request: Request
+) -> LearnerChoice:
+    """The best over passes until held-out error stops falling, or one whose evidence fades where that makes fewer mistakes."""
+    learner, race = race_hyperparameters(session, learner, request)
+    drift = half_life_choice.find_half_life(session, learner, request)
+    choice, passes = in_memory.choose_passes(session, learner, source, rows, request)
+    if half_life_choice.passes_beat_drift(drift, choice):
+        learner = replace(learner, settings=choice.settings, source=passes, scales=choice.scales, rows=len(source.label), chosen=True)
+        return LearnerChoice(learner, choice.table, None)
+    return LearnerChoice(half_life_choice.learner_with_half_life(session, learner, drift), race, drift)
+
+
+def race_hyperparameters(
+    session: Session, learner: ReportingLearner, request: Request, name: str = ""
+) -> tuple[ReportingLearner, Race | None]:
+    """The learner with the algorithm and C that a race over its first examples chose, if there is to be one."""
+    if not request.racers:
+        return learner, None
+    replay = hyperparameter_race.ReplaySource(learner.source, name)
+    least_squares = learner.settings.task == "regression" and learner.settings.covariance == "full" and request.algorithm == "auto"
+    racers = ("arow",) if least_squares else request.racers
+    settings, table = hyperparameter_race.run_race(
+        learner.settings, replay.first(hyperparameter_race.EXAMPLES), learner.classes, racers, request.forms
+    )
+    first, *others = hyperparameter_race.race_messages(settings, table)
+    session.console.note(first)
+    for line in others:
+        session.console.detail(line)
+    return replace(learner, settings=settings, source=replay, chosen=True), table
+
+
+def choose_full_covariance(session: Session, learner: ReportingLearner, request: Request) -> ReportingLearner:
+    """The learner with a full covariance where that makes fewer mistakes on the first examples."""
+    if (
+        not request.races_full_covariance(frozenset(session.given))
+        or session.dry_run
+        or not isinstance(learner.source, hyperparameter_race.ReplaySource)
+    ):
+        return learner
+    if learner.features > hyperparameter_race.FULL:  # as hashed text has: a covariance is of all columns, however few of them are met
+        return learner
+    found = hyperparameter_race.with_full_covariance(learner.settings, learner.source.first(hyperparameter_race.EXAMPLES), learner.classes)
+    if found is None:
+        return learner
+    settings, error, diagonal = found
+    what = f"arow with a full covariance has an error of {error:.4g} in the second half of the first examples, and {diagonal:.4g} without"
+    session.console.note(f"{what}; --covariance diagonal is without")
+    return replace(learner, settings=settings)

@@ -1,0 +1,49 @@
+"""Rows in memory or in a file as the source of a learner of `herd nherd-train`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
+from herdcli.online.block_sources import MemorySource
+from herdcli.online.example_blocks import DENSE_ROWS
+from herdcli.online.learner_state import HoldoutRule
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.rows.labelled_examples import ClassificationRows
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.online.learner import OnlineLearner
+    from herdcli.online.model import Settings
+    from herdcli.schema import Array
+
+TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all rows
+
+
+def memory_source(session: Session, rows: ClassificationRows, chosen: Array, settings: Settings) -> MemorySource:
+    """Some of the rows as a source: (n,) bool or their numbers."""
+    return MemorySource(
+        rows.X.taken(chosen) if isinstance(rows.X, LazyMatrix) else rows.X[chosen],
+        rows.y[chosen],
+        weight=None if rows.weight is None else rows.weight[chosen],
+        passes=settings.passes,
+        shuffle=settings.shuffle,
+        seed=settings.seed,
+        rows=min(TRIAL_ROWS, rows_per_block(settings)) if session.dry_run else rows_per_block(settings),
+        holdout=heldout_rule(settings),
+    )
+
+
+def heldout_rule(settings: Settings) -> HoldoutRule:
+    """Which examples are held out, as a source takes it."""
+    return HoldoutRule(settings.holdout, settings.until_last)
+
+
+def rows_per_block(settings: Settings) -> int:
+    """Rows of a learner's block."""
+    return DENSE_ROWS if settings.kernel != "none" or settings.covariance == "full" else 10_000
+
+
+def require_memory(session: Session, learner: OnlineLearner) -> None:
+    """Refuse a learner whose weights would not fit, before anything is raced on."""
+    what = f"a full covariance of {learner.wide} weights" if learner.wide else f"a table of {learner.features} features"
+    session.require_memory(learner.memory(), what)

@@ -1,0 +1,179 @@
+"""svmlight and Vowpal Wabbit text as it arrives, and the model that is learned from it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+import numpy as np
+
+from herdcli.cli.frame.run.console import write_stdout
+from herdcli.cli.frame.run.dry_run import TRIAL_SECONDS
+from herdcli.cli.nherd_train.block_cache import CachingReader
+from herdcli.cli.nherd_train.learner_choice import choose_learner
+from herdcli.cli.nherd_train.reporting_learner import ReportingLearner
+from herdcli.cli.nherd_train.row_sources import heldout_rule, require_memory, rows_per_block
+from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.online.block_sources import AFRESH, MemorySource, TextSource, gather_blocks
+from herdcli.online.class_labels import LabelEncoder, NumericTargets
+from herdcli.online.learner import OnlineLearner
+from herdcli.online.predictions.score_calibration import calibrate_model
+from herdcli.online.text.class_names import ClassNameEncoder
+from herdcli.online.text.multilabel_text import LabelSetEncoder, LabelSetReader
+from herdcli.online.text.quadratic_features import NAMESPACES, missing_namespaces_message
+from herdcli.online.text.text_parser import BlockReader
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.rows.labelled_examples import ExampleInput
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.cli.nherd_train.request import Request
+    from herdcli.online.learner_state import BlockSource, LabelledBatch, LearnerState
+    from herdcli.online.model import Classifier, Settings
+
+AnyLabels = LabelEncoder | NumericTargets | LabelSetEncoder | ClassNameEncoder
+
+
+def learn_from_text(session: Session, given: ExampleInput, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
+    """The model of the examples in text."""
+    reader = _text_reader(given, request, model)
+    settings = request.held(settings, validated=False)
+    labels = _label_parser(settings.task, request, model, named=given.named)
+    source, classes = _text_source(session, given, _block_reader(session, given, reader, labels, request), labels, settings)
+    columns = (1 << reader.bits) + 1 if reader.bits else 1
+    bounded, covering = _BoundedSource(session, source, classes), request.target_coverage(model)
+    learner = ReportingLearner(settings, bounded, classes, columns, labels, model, covering, bits=reader.bits, console=session.console)
+    require_memory(session, learner)
+    chosen = choose_learner(session, learner, request, given.name)
+    learner = chosen.learner
+    if session.dry_run and source.steps is None:
+        _print_plan(learner, given)
+
+    def require_end(state: LearnerState) -> None:
+        learner.report_last_pass(state)
+        if settings.early_stop:
+            return
+        if learner.next_batch(state) is not None:  # a finished run that was resumed has read nothing: this reads all
+            raise DataError("has more lines than when the run of the checkpoint ended", where=given.name, hint=AFRESH)
+
+    fitted = chosen.documented(session.run(learner, label="learning", ended=require_end))
+    if reader.groups:
+        session.console.warn("qid: is ignored because herd does not learn rankings; each line is learned by itself")
+    return calibrate_model(_with_reader(fitted, reader, given.text))
+
+
+def _block_reader(
+    session: Session, given: ExampleInput, reader: BlockReader, labels: AnyLabels, request: Request
+) -> BlockReader | CachingReader:
+    """The reader with what labels need, and with a cache where one is asked for."""
+    if request.cache is None:
+        return LabelSetReader.of(reader, labels) if isinstance(labels, (LabelSetEncoder, ClassNameEncoder)) else reader
+    if isinstance(labels, LabelSetEncoder):
+        raise BadUsage("--cache stores one label for each line, but --task multilabel has sets of labels", hint="leave --cache out")
+    if isinstance(labels, ClassNameEncoder):
+        raise BadUsage("--cache stores labels as numbers, but these are names", hint="leave --cache out")
+    return CachingReader(request.cache, reader, given.proof, session.console)
+
+
+def _with_reader(model: Classifier, reader: BlockReader, text: str) -> Classifier:
+    """The model with how its text was read, so that other text is read the same way."""
+    model = replace(
+        model,
+        running=replace(model.running, skipped=reader.skipped),
+        bits=reader.bits,
+        text=text,
+        zero_based=reader.zero_based,
+        interactions=None if reader.interactions is None else list(reader.interactions),
+    )
+    if reader.names is None:
+        return model
+    order = sorted(reader.names)
+    index = np.array([slot - 1 + model.settings.bias for slot in order], dtype=np.int64)
+    return replace(model, hash_index=index, hash_names=[reader.names[slot] for slot in order])
+
+
+def _label_parser(task: str, request: Request, model: Classifier | None, *, named: bool) -> AnyLabels:
+    """What the labels of text are turned into."""
+    if task == "multilabel":
+        declared = request.declared(model)
+        return LabelSetEncoder(declared or (), fixed=declared is not None and model is None, most=request.max_classes)
+    if task == "regression":
+        return NumericTargets()
+    return (ClassNameEncoder if named else LabelEncoder)(request.declared(model), most=request.max_classes)
+
+
+def _text_source(
+    session: Session, given: ExampleInput, reader: BlockReader | CachingReader, labels: AnyLabels, settings: Settings
+) -> tuple[BlockSource, int]:
+    """Text as it arrives, or all of it to be shuffled; and how many classes it has."""
+    rows = rows_per_block(settings)
+    if not settings.shuffle:
+        proof = reader.proof if isinstance(reader, CachingReader) else given.proof
+        text = TextSource(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=proof, holdout=heldout_rule(settings))
+        if not labels.given or isinstance(labels, LabelSetEncoder):
+            text.keep_first()  # it shows the classes
+        return text, _initial_class_count(labels)
+    found = list(reader.blocks(given.pieces()))
+    X, y, weight = gather_blocks(replace(block, label=labels.indices(block.label, given.name)) for block in found)
+    session.require_memory(X.data.nbytes * 2, "the shuffled text")
+    digest, name = given.proof(), given.name
+    passes, seed, held = settings.passes, settings.seed, heldout_rule(settings)
+    kept = MemorySource(X, y, weight=weight, passes=passes, shuffle=True, seed=seed, rows=rows, proof=digest, where=name, holdout=held)
+    return kept, _initial_class_count(labels)
+
+
+def _initial_class_count(labels: AnyLabels) -> int:
+    """How many classes a learner begins with; of numbers as many as have one score."""
+    return len(labels.names) if isinstance(labels, LabelSetEncoder) else len(labels.names) or 2
+
+
+def _print_plan(learner: OnlineLearner, given: ExampleInput) -> NoReturn:
+    """Try the first blocks of a stream, say what the whole would take where its length is known, and end the command."""
+    # a stream has no bound of steps, but often one of bytes; the figures of this trial are not told
+    started, state = time.monotonic(), learner.init()
+    while not state.done and time.monotonic() - started < TRIAL_SECONDS:
+        state = OnlineLearner.step(learner, state)
+    seconds = time.monotonic() - started
+    rate = f"{state.running[0] / seconds:.3g} examples a second"
+    whole = f", about {seconds * learner.settings.passes * given.size / given.used:.3g} s in all" if given.size else ", length unknown"
+    write_stdout(f"learning: {rate}{whole}\n")
+    raise click.exceptions.Exit(0)
+
+
+def _text_reader(given: ExampleInput, request: Request, model: Classifier | None) -> BlockReader:
+    vw = given.text == "vw"
+    if model is not None and not model.bits and (vw or model.text != given.text):
+        learned = f"{model.text} text" if model.text else "a data set"
+        raise DataError(f"is {given.text} text, but the model was learned from {learned}", where=given.name)
+    bits = request.hash_bits(given.text, model)
+    if request.inverse_map and not bits:
+        raise BadUsage("--inverse-map needs hashed features", hint="add --bits 18")
+    zero_based = model.zero_based if model is not None else request.zero_based
+    names: dict[int, str] | None = {} if request.inverse_map else None
+    pairs = model.interactions if model is not None else request.pairs
+    if pairs and not vw:
+        raise DataError(missing_namespaces_message(pairs), where=given.name, hint=NAMESPACES)
+    skip = request.skip_bad
+    return BlockReader(given.name, vw, bits=bits, zero_based=zero_based, skip_bad=skip, names=names, interactions=pairs)
+
+
+class _BoundedSource:
+    """A source that refuses an index whose table would not fit into memory."""
+
+    def __init__(self, session: Session, source: BlockSource, classes: int) -> None:
+        self.session, self.source = session, source
+        self.steps = source.steps
+        self.count = 1 if classes == 2 else classes
+        self.widest = 1 << 16
+
+    def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
+        batch = self.source.block(step, proof)
+        if batch is not None and batch.block.width > self.widest:
+            self.widest = batch.block.width
+            try:
+                self.session.require_memory(16 * self.count * self.widest, f"a table up to index {self.widest - 1}")
+            except HerdError as error:
+                error.hint = "--bits 22 hashes features into a table of 2^22"
+                raise
+        return batch

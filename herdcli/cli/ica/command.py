@@ -16,7 +16,7 @@ from herdcli.cli.frame.options.common_options import (
 )
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run.shards import shard_option
-from herdcli.cli.ica.request import Request
+from herdcli.cli.ica.request import IN_BLOCKS, SHARED, THREADED, Request
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @stage(
     Request,
     cleaning_options,
-    threads_option,
-    shard_option,
+    threads_option.where(threads=THREADED),
+    shard_option.where(shard=IN_BLOCKS, cluster=SHARED),
     checkpoint_options,
     output_options,
 )
@@ -54,8 +54,6 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.ica import inputs, one_pass, runs
 
-    one_pass.refuse_shards(session, request)
-    request.refuse_contradictions(session)
     outputs.check_artifact(session, "ica")
     if request.one_pass:
         one_pass.sum_and_learn(session, request)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.message_numbers import group_digits
-from herdcli.cli.frame.options.common_options import ITERATED, WORKERS
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.run import shards
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import DataError
 from herdcli.ica import block_moments
 from herdcli.ica.block_moments import MomentBlock
 from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
     from herdcli.cli.ica.request import Request
     from herdcli.ica.block_moments import ICAShard
     from herdcli.schema import Array
-
-ROUNDS = f"{WORKERS}; with --one-pass shards make moments"
-
-
-def refuse_shards(session: Session, request: Request) -> None:
-    """Refuse shards of what no shard ends by itself."""
-    if session.shard is not None and not request.one_pass:
-        raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
 
 
 @dataclass(frozen=True)

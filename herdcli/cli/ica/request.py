@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdcli.cli.frame.history.request import as_file, input_file, topic_settings, where_changed, where_given
-from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options import common_options, shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
+    Condition,
     Excludes,
     Needs,
     OneOf,
@@ -21,12 +22,10 @@ from herdcli.cli.frame.options.declaration import (
     whole,
 )
 from herdcli.cli.ica.values import ALGORITHMS, COMPONENTS, GRID, INITIAL_SCALE, MIX, RATES
-from herdcli.errors import BadUsage
 from herdcli.ica.expert_table import SEPARATING, TABLE
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
-    from herdcli.cli.frame.run.session import Session
     from herdcli.ica.problem import LearningSettings
     from herdcli.ica.whitening import Method
 
@@ -54,7 +53,17 @@ ONE_PASS = (
     ),
     Needs(Excludes("mix"), "--one-pass takes rows as they are, and --mix mixes them", hint="leave one of them out"),
 )
-THREADED = ("ml", "ebm", "sparse-coding")
+THREADED = OneOf("algorithm", "ml", "ebm", "sparse-coding")
+IN_BLOCKS = Condition(
+    "one_pass",
+    refusal=f"{{option}}: {common_options.ITERATED}",
+    hint=f"{common_options.WORKERS}; with --one-pass shards make moments",
+)
+SHARED = Condition(
+    "keeps_rows_with_workers",
+    refusal="{option} has workers for the rows of --algorithm ml, not {algorithm}",
+    hint="--algorithm ml, or leave out --cluster",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,10 +257,7 @@ class Request:
         algorithm = "infomax" if self.algorithm == "sparse-coding" else self.algorithm
         return topic_settings(LearningSettings, self, **more, algorithm=algorithm, natural=self.gradient == "natural", proposals=self.steps)
 
-    def refuse_contradictions(self, session: Session) -> None:
-        """Raise BadUsage for workers that the algorithm has nothing for, and warn of threads that it does not use."""
-        if session.cluster is not None and self.algorithm != "ml" and not self.one_pass:
-            hint = "--algorithm ml, or leave out --cluster"
-            raise BadUsage(f"--cluster has workers for the rows of --algorithm ml, not {self.algorithm}", hint=hint)
-        if self.algorithm not in THREADED:
-            session.ignored("threads", f"with --algorithm {self.algorithm}")
+    @property
+    def keeps_rows_with_workers(self) -> bool:
+        """Whether other processes can share the work: the rows of ml, or blocks of the rows that are read once."""
+        return self.algorithm == "ml" or self.one_pass

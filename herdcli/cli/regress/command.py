@@ -16,7 +16,7 @@ from herdcli.cli.frame.options.common_options import (
 )
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run.shards import shard_option
-from herdcli.cli.regress.request import Request
+from herdcli.cli.regress.request import IN_BLOCKS, Request
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("regress", cls=Command)
 @input_argument
-@stage(Request, cleaning_options, threads_option, shard_option, checkpoint_options, output_options)
+@stage(Request, cleaning_options, threads_option, shard_option.where(shard=IN_BLOCKS), checkpoint_options, output_options)
 def command(session: Session, request: Request) -> None:
     """Fit a generalised linear model: linear, logistic, softmax, Poisson or gamma regression, with ridge or lasso.
 
@@ -42,7 +42,6 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.cli.regress import error_covariance, inputs, one_pass, runs
 
-    one_pass.refuse_shards(session, request)
     runs.check_output(session)
     if request.one_pass:
         one_pass.sum_and_fit(session, request)

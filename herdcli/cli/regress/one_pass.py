@@ -11,11 +11,10 @@ import numpy as np
 
 from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.tables import dataset_preparation
-from herdcli.cli.frame.options.common_options import ITERATED, WORKERS
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.run import shards
 from herdcli.cli.regress import inputs, runs
-from herdcli.errors import BadUsage, DataError, HerdError
+from herdcli.errors import DataError, HerdError
 from herdcli.numerics.block_statistics import BLOCK, MemoryBlocks
 from herdcli.numerics.block_units import UnitLayout
 from herdcli.records import dataclass
@@ -29,14 +28,6 @@ if TYPE_CHECKING:
     from herdcli.cli.regress.request import Request
     from herdcli.regression.block_sums import RegressionShard
     from herdcli.schema import Array
-
-ROUNDS = f"{WORKERS}; of --family gaussian shards make sums, with --one-pass"
-
-
-def refuse_shards(session: Session, request: Request) -> None:
-    """Raise BadUsage for shards of a fit that needs all rows in every step."""
-    if session.shard is not None and not request.one_pass:
-        raise BadUsage(f"--shard: {ITERATED}", hint=ROUNDS)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from herdcli.cli.frame.history.request import input_file, where_changed, where_given
-from herdcli.cli.frame.options import shared_options
+from herdcli.cli.frame.options import common_options, shared_options
 from herdcli.cli.frame.options.declaration import (
     INPUT,
     LEARNING,
@@ -44,6 +44,11 @@ OF_TRIALS, OF_EXPOSURE = (UNWEIGHTED, _weight_kind("trials"), _family("bernoulli
 KINDS = (
     When(OneOf("weight_kind", "trials"), _family("bernoulli", "--weight-kind {weight_kind}")),
     When(OneOf("weight_kind", "exposure"), _family("poisson", "--weight-kind {weight_kind}")),
+)
+IN_BLOCKS = Condition(
+    "one_pass",
+    refusal=f"{{option}}: {common_options.ITERATED}",
+    hint=f"{common_options.WORKERS}; of --family gaussian shards make sums, with --one-pass",
 )
 ONE_PENALTY = Excludes("l1", "l2", refusal="--penalty firth takes no further penalty", hint="leave out --l1 and --l2, or --penalty")
 OF_GLS = (

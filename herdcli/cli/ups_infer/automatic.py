@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.ups_infer import queries
 from herdcli.cli.ups_infer.request import Request
-from herdcli.errors import BadUsage, DataError, Diverged, NegativeResult, NoRoom
+from herdcli.errors import DataError, Diverged, NegativeResult, NoRoom
 from herdcli.markov.method import Delegate
 from herdcli.records import dataclass
 
@@ -36,8 +36,6 @@ def infer_automatically(session: Session, network: Network, asked: InferenceSett
     from herdcli.markov import algorithms
     from herdcli.markov.algorithms.automatic import MILLION, AutomaticChoice
 
-    if session.checkpoint:
-        raise BadUsage("--algorithm auto takes no checkpoint", hint="name the algorithm")
     limit = session.max_memory or memory_budget.default_limit()
     exact = algorithms.choose_exact(
         network, asked, limit, partial(session.run_preparation, label="orders"), room=arrays_file.free_disk_bytes() // 2, map=session.map

@@ -9,7 +9,7 @@ import click
 from herdcli.cli.frame.options.common_options import checkpoint_options, input_argument, output_options, stage, threads_option
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.run import shards
-from herdcli.cli.ups_infer.request import Request
+from herdcli.cli.ups_infer.request import QUESTIONS, RESUMED, Request
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 @click.command("ups-infer", cls=Command)
 @input_argument
-@stage(Request, threads_option, shards.shard_option, checkpoint_options, output_options)
+@stage(
+    Request,
+    threads_option,
+    shards.shard_option.where(shard=QUESTIONS),
+    checkpoint_options.where(checkpoint=RESUMED),
+    output_options,
+)
 def command(session: Session, request: Request) -> None:
     """Infer marginals and log Z of a Markov network, exactly or by minimising its Bethe free energy.
 

@@ -13,7 +13,7 @@ from herdcli.cli.frame.history.request import topic_settings
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.frame.rows import network_files
 from herdcli.cli.ups_infer import independence_queries, result_tables
-from herdcli.cli.ups_infer.request import AUTO, FORMATS, ONE_QUESTION
+from herdcli.cli.ups_infer.request import AUTO, FORMATS
 from herdcli.errors import BadUsage, DataError, NoRoom
 from herdcli.markov.query.query_parsing import parse_query
 
@@ -73,8 +73,6 @@ def output_format(session: Session, request: Request) -> str:
 def answer_query(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
     """Answer a query about the network under its evidence, and save what came of it."""
     kind = request.query_kind
-    if session.shard is not None:
-        raise BadUsage(ONE_QUESTION.format(query_kind=kind))
     if given[0].observations():
         raise BadUsage(f"--query {kind} takes no observed marginals", hint="--ignore-observed")
     try:

@@ -48,6 +48,9 @@ BY_TREE = OneOf("algorithm", AUTO, JUNCTION_TREE)
 ANY_DIRECTION = OneOf("schedule", "auto", "residual", "sequential", "parallel")
 ONE_QUESTION = "--query {query_kind} is one question: it takes no --evidence-rows, --restarts or --shard"
 WITHOUT_SLICES = Excludes("slices")
+NO_SLICES = Excludes("slices", refusal="--slices takes no --checkpoint and no --shard")
+QUESTIONS = (NO_SLICES, Condition("asks_marginals", refusal=ONE_QUESTION))  # that shards divide
+RESUMED = (NO_SLICES, Condition("can_be_resumed", refusal="--algorithm auto takes no checkpoint", hint="name the algorithm"))
 ALGORITHM = (
     Needs(
         When(MARGINALS, OneOf("algorithm", AUTO, *TABLE)),
@@ -328,6 +331,11 @@ class Request:
     def answers_query(self) -> bool:
         """Whether the algorithm has an answer to a query other than marginals."""
         return self.asks_marginals or self.algorithm in (AUTO, JUNCTION_TREE) or (self.asks_likeliest and self.algorithm == "max-product")
+
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether no algorithm is chosen in the middle of the run."""
+        return self.algorithm != AUTO or not self.asks_marginals or self.evidence_rows is not None
 
     @property
     def is_damped(self) -> bool:

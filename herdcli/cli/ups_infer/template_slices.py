@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli.cli.frame.output import outputs
 from herdcli.cli.ups_infer import evidence_rows
-from herdcli.errors import BadUsage, DataError
+from herdcli.errors import DataError
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
@@ -23,8 +23,6 @@ def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
     from herdcli.markov.model.slice_tasks import parse_task
     from herdcli.markov.model.slice_templates import template_from_network
 
-    if session.checkpoint or session.shard is not None:
-        raise BadUsage("--slices takes no --checkpoint and no --shard")
     try:
         given = template_from_network(loaded.value)
     except DataError as error:

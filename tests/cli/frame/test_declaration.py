@@ -18,10 +18,13 @@ from herdcli.cli.frame.options.declaration import (
     Excludes,
     Needs,
     OneOf,
+    OptionGroup,
     When,
     check,
+    check_options,
     choice,
     click_options,
+    declaration_of,
     declarations,
     flag,
     format_number,
@@ -218,6 +221,21 @@ def test_a_warning_names_values_and_no_refused_default():
     session = Listening("sizes", "refine", "width")
     check(conflicting(rule="b", sizes=(1,)), session)
     assert session.warned == [("sizes", "with 1 layers"), ("width", "without rule a")]
+
+
+def test_options_of_the_run_may_depend_on_the_request():
+    group = OptionGroup({"threads": declaration_of(option(whole(1), help="T.")), "shard": declaration_of(option(whole(1), help="S."))})
+    narrowed = group.where(threads=OneOf("rule", "b"), shard=(Needs(OneOf("rule", "a"), "{option} not with {rule}", typed=True),))
+    session = Listening("threads")
+    session.request = conflicting(rule="a")
+    check_options(narrowed.declared.items(), session, session)
+    assert session.warned == [("threads", "with --rule a")]
+    session = Listening("threads", "shard")
+    session.request = conflicting(rule="b")
+    with pytest.raises(BadUsage, match=r"^--shard not with b$"):
+        check_options(narrowed.declared.items(), session, session)
+    check_options(group.declared.items(), session, session)  # which is as it was
+    assert session.warned == []
 
 
 def test_the_heading_in_the_help_is_the_declared_one():

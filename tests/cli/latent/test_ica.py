@@ -536,6 +536,11 @@ def test_options_of_other_algorithms_are_told(run):
     ]
 
 
+def test_threads_have_no_effect_on_algorithms_of_one_thread(run):
+    ended = run("ica", "none.h5", "--algorithm", "sobi", "-j", 2)
+    assert ended.err.startswith("ica: warning: --threads has no effect with --algorithm sobi\n")
+
+
 @pytest.mark.usefixtures("data")
 def test_apply_refuses_what_does_not_fit(run, tmp_path):
     write(tmp_path / "wide.h5", RANDOM.standard_normal((5, 7)))

@@ -184,6 +184,29 @@ def test_what_new_options_refuse(shell, tmp_path, options, code, message):
     assert message in ended.err
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--checkpoint c", "--algorithm auto takes no checkpoint\nhint: name the algorithm\n"),
+        ("--query mpe --shard 1/2", "--query mpe is one question: it takes no --evidence-rows, --restarts or --shard\n"),
+        ("--slices filtering --evidence-rows r.csv --checkpoint c", "--slices takes no --checkpoint and no --shard\n"),
+        ("--slices filtering --evidence-rows r.csv --shard 1/2", "--slices takes no --checkpoint and no --shard\n"),
+        (
+            "--algorithm bp --query log-z",
+            "--query log-z is exact, --algorithm bp is not\nhint: --algorithm bp --format pr gives its log Z\n",
+        ),
+    ],
+)
+def test_contradictions_are_refused_before_the_network_is_read(herd, options, message):
+    ended = herd("ups-infer", "none.uai", *options.split())
+    assert (ended.code, ended.err) == (2, f"herd ups-infer: {message}")
+
+
+def test_options_without_effect_on_marginals_are_told(herd):
+    ended = herd("ups-infer", "--search-steps", "3", "--bucket-cells", "9", "--format", "pr", stdin=b"MARKOV\n1\n2\n1\n1 0\n2\n1 2\n")
+    assert ended.err.count("has no effect with --query marginals") == 2
+
+
 def test_larger_factors_are_told(herd):
     three = b"MARKOV\n3\n2 2 2\n1\n3 0 1 2\n8\n1 2 3 4 5 6 7 0\n"
     ended = herd("ups-infer", "--algorithm", "ups", "--format", "pr", stdin=three)

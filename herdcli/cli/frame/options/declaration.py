@@ -252,6 +252,26 @@ class Needs(Condition):
         return self.condition.is_met(request)
 
 
+class OfRequest(Condition):
+    """A condition of an option of the run, which is asked of the session, that asks the session's request: --threads with an algorithm."""
+
+    def __init__(self, condition: Condition) -> None:
+        super().__init__("request", why=condition.why, refusal=condition.refusal, hint=condition.hint)
+        self.condition = condition
+
+    def is_met(self, request: object) -> bool:
+        """Whether the session's request meets it."""
+        return self.condition.is_met(getattr(request, self.holds))
+
+    def reason(self, request: object) -> str:
+        """That of the request."""
+        return self.condition.reason(getattr(request, self.holds))
+
+    def error(self, request: object, option: str) -> BadUsage:
+        """That of the request."""
+        return self.condition.error(getattr(request, self.holds), option)
+
+
 class Declaration(Generic[T]):
     """What a field says of its option: the settings of click's, its kind, its place in the help, and where it has an effect."""
 
@@ -269,6 +289,10 @@ class Declaration(Generic[T]):
     def typed_name(self, field_name: str) -> str:
         """The long name that is typed, with its dashes."""
         return max(self.names or (f"--{field_name.replace('_', '-')}",), key=len)
+
+    def narrowed(self, conditions: Iterable[Condition]) -> Declaration[T]:
+        """The same with more conditions."""
+        return Declaration(self.kind, self.names, self.settings, self.group, (*self.only, *conditions), self.default)
 
 
 class DeclaredOption(click.Option):
@@ -454,6 +478,11 @@ class OptionGroup:
 
     def __init__(self, declared: dict[str, Declaration[object]]) -> None:
         self.declared = declared
+
+    def where(self, **conditions: tuple[Condition, ...] | Condition) -> OptionGroup:
+        """The same options, with conditions that a command's request has for some of them."""
+        more = {name: map(OfRequest, _as_tuple(only)) for name, only in conditions.items()}
+        return OptionGroup({name: each.narrowed(more[name]) if name in more else each for name, each in self.declared.items()})
 
     def __call__(self, command: Callable[..., object]) -> Callable[..., object]:
         """The command with these options."""

@@ -90,6 +90,7 @@ def _plots(module: str, *names: str) -> dict[str, str]:
 
 
 SHARD = "herd merge makes the whole of all shards first"
+OF_REGRESSIONS = ("worse than the mean", "learned nothing", "worse than nearest centroid", "worse than a linear model", "overfits")
 TARGETS = ("data", "target", "scores", "trace", "kernel")
 GALLERY = ("gallery", "probes", "probe_sets", "gallery_images", "drop_first", "dimensions")
 EXCHANGE = "herdcli.exchange"
@@ -423,15 +424,7 @@ KINDS: dict[str, Kind] = {
             exports={"onnx": f"{EXCHANGE}.onnx_models.write_regression"},
             metrics="herdcli.evaluation.figures.regression.metrics",
             baseline="independent",
-            verdicts=(
-                "worse than the mean",
-                "learned nothing",
-                "worse than nearest centroid",
-                "worse than a linear model",
-                "overfits",
-                "separated",
-                "not converged",
-            ),
+            verdicts=(*OF_REGRESSIONS, "separated", "not converged"),
             findings="herdcli.evaluation.verdicts.of_regression",
             advice={
                 "overfits": "a penalty (--l2 0.01), fewer columns, or more rows",
@@ -442,6 +435,28 @@ KINDS: dict[str, Kind] = {
             judge="herdcli.cli.regress.evaluate_rows.with_evaluation_rows",
             judged_by=("data",),
             plots=_plots("plots.regression_plots", "coefficients", "calibration", "residuals", "trace"),
+            apply="herdcli.cli.regress.predictions.apply_regression",
+        ),
+        Kind(
+            name="perceptron",
+            versions=("herdcli.regression.perceptron.model.Perceptron",),
+            summary="herdcli.evaluation.summaries.supervised.perceptron_tables",
+            exports={"onnx": f"{EXCHANGE}.onnx_models.write_perceptron", "safetensors": f"{EXCHANGE}.safetensors_files.write_perceptron"},
+            metrics="herdcli.evaluation.figures.perceptron.metrics",
+            baseline="independent",
+            verdicts=(*OF_REGRESSIONS, "not converged"),
+            findings="herdcli.evaluation.verdicts.of_regression",
+            advice={
+                "overfits": "a penalty (--l2 0.01), fewer hidden units, or more rows",
+                "worse than nearest centroid": "a penalty (--l2 0.01), fewer hidden units, or more rows",
+                "worse than a linear model": "a penalty (--l2 0.01), fewer hidden units, more rows, or no --hidden",
+                "learned nothing": "another --learning-rate, or columns that the target depends on",
+                "not converged": "more --iterations or --epochs, or validation rows",
+            },
+            tolerance=1e-4,
+            judge="herdcli.cli.regress.perceptron_rows.with_evaluation_rows",
+            judged_by=("data",),
+            plots=_plots("plots.perceptron_plots", "filters", "trace") | _plots("plots.regression_plots", "calibration", "residuals"),
             apply="herdcli.cli.regress.predictions.apply_regression",
         ),
         Kind(

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from herdcli.ica.model import ICA
     from herdcli.rbm.model import RBM
     from herdcli.regression.model import GeneralisedLinear
+    from herdcli.regression.perceptron.model import Perceptron
 
 OPSET, IR = 17, 8
+ACTIVATIONS = {"tanh": "Tanh", "relu": "Relu", "logistic": "Sigmoid", "softplus": "Softplus"}
 LEAST = 1e-30  # added to probabilities before they are made to sum to 1: as 1e−300 of float64
 
 
@@ -215,8 +217,26 @@ def write_regression(path: str | os.PathLike[str], model: GeneralisedLinear) -> 
     """The mean of each row, or the probabilities of its classes, as `herd apply`."""
     graph = GraphBuilder(int(model.coefficients.shape[1]))
     eta = graph.op("Add", graph.op("MatMul", "X", model.coefficients.T), model.intercept)
+    _family_outputs(graph, eta, model, len(model.coefficients))
+    graph.write(path, "regression")
+
+
+def write_perceptron(path: str | os.PathLike[str], model: Perceptron) -> None:
+    """The mean of each row, or the probabilities of its classes, as `herd apply`."""
+    graph = GraphBuilder(model.columns)
+    x = graph.op("Mul", graph.op("Sub", "X", model.column_mean), model.column_factor)
+    for number, layer in enumerate(model.layers):
+        x = graph.op("Add", graph.op("MatMul", x, layer.W.T), layer.b)
+        if number < len(model.layers) - 1:
+            x = graph.op(ACTIVATIONS[model.activation], x)
+    _family_outputs(graph, x, model, len(model.null_intercept))
+    graph.write(path, "perceptron")
+
+
+def _family_outputs(graph: GraphBuilder, eta: Any, model: GeneralisedLinear | Perceptron, predictors: int) -> None:
+    """Means, or classes, of linear predictors (rows, K)."""
     if model.family == "softmax":
-        missing = len(model.classes or []) - len(model.coefficients)
+        missing = len(model.classes or []) - predictors
         if missing:  # the first class is what the others are compared with
             eta = graph.op("Concat", graph.column(0.0), eta, axis=1)
         p = graph.op("Softmax", eta, axis=1)
@@ -233,4 +253,3 @@ def write_regression(path: str | os.PathLike[str], model: GeneralisedLinear) -> 
         _class_outputs(graph, p, p, model.classes)
     else:
         graph.result("mean", p, 1)
-    graph.write(path, "regression")

@@ -2,6 +2,7 @@
 
     rbm   W (C, D, K), b (C, D), c (C, K) of C models; of one model W (D, K), b (D,), c (K,)
     dbn   layers.0.W, layers.0.b, layers.0.c, layers.1.W, … from the lowest
+    perceptron   layers.0.weight (H, D), layers.0.bias (H,), layers.1.weight, … as of torch.nn.Linear; column_mean and column_factor (D,)
     ica   unmixing (M, D) and mixing (D, M) of centred rows, mean (D,)
 
 The metadata has the kind and its units.
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from herdcli.ica.model import ICA
     from herdcli.rbm.layers import DBN
     from herdcli.rbm.model import RBM
+    from herdcli.regression.perceptron.model import Perceptron
 
 PARTS = ("W", "b", "c")
 TYPES = {4: "F32", 8: "F64"}  # of floats of so many bytes
@@ -34,6 +36,15 @@ def write_rbm(path: str | os.PathLike[str], model: RBM) -> None:
     if model.labels is not None:
         raise DataError("is a model of rows with labels, which safetensors files of an rbm have no place for")
     write_arrays(path, _weight_arrays(model), {"kind": kind_of(model).name, **_unit_metadata(model), **_class_metadata(model.classes)})
+
+
+def write_perceptron(path: str | os.PathLike[str], model: Perceptron) -> None:
+    """Weights and biases of each layer; columns enter less `column_mean` and times `column_factor`."""
+    arrays = {"column_mean": model.column_mean, "column_factor": model.column_factor}
+    for number, layer in enumerate(model.layers):
+        arrays |= {f"layers.{number}.weight": layer.W, f"layers.{number}.bias": layer.b}
+    about = {"kind": kind_of(model).name, "activation": model.activation, "family": model.family}
+    write_arrays(path, arrays, about | _class_metadata(model.classes))
 
 
 def write_dbn(path: str | os.PathLike[str], model: DBN) -> None:

@@ -123,6 +123,11 @@ class GeneralisedLinear:
             raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, the model {K} predictors")
 
     @property
+    def columns(self) -> int:
+        """How many columns a row has."""
+        return int(self.coefficients.shape[1])
+
+    @property
     def size(self) -> float:
         """n, of which degrees of freedom and BIC are: rows, or Σ w under weights of frequency."""
         return weight_meaning.observation_count(self.weight_kind, self.rows, self.mass)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from herdcli.regression import firth
 from herdcli.regression.fit import DescentBase, NewtonDescent, RegressionFit, RegressionProblem, RemoteRows, derivative_sums
 from herdcli.schema import Array, array
 
+P = TypeVar("P", bound=RegressionProblem)
 MANY = 2000  # coefficients from which steps are those of this file
 TAKEN = 1e-4  # of the decrease that the model foresees, which a step must bring
 POOR, GOOD = 0.25, 0.75  # shares of it below which the region shrinks, and above which it grows
@@ -46,7 +47,7 @@ def large_descent(
     return TrustRegion(problem, start, iterations, map=map, elsewhere=elsewhere)
 
 
-def _without_rows(problem: RegressionProblem) -> RegressionProblem:
+def without_rows(problem: P) -> P:
     """The problem without its rows."""
     return replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
 
@@ -156,7 +157,7 @@ class TrustRegion(DescentBase):
     def step(self, state: TrustRegionState) -> TrustRegionState:
         """Evaluate the step that is tried: take it or not, and look for the next one in a region of the size that this tells."""
         problem, tried = self.problem, state.theta + state.direction
-        sums = total_statistics(self.source, GradientSums(_without_rows(problem), tried), self.map)
+        sums = total_statistics(self.source, self.gradient_sums(tried), self.map)
         mass = float(sums["mass"][0])
         objective = float(sums["loss"][0]) / mass + problem.penalty(tried)
         begun = state.step == 0
@@ -181,25 +182,31 @@ class TrustRegion(DescentBase):
         state.direction, state.foreseen, state.inside = trust_region_step(self._product(state), state.gradient, state.metric, state.radius)
         return state
 
+    def gradient_sums(self, theta: Array) -> Statistics:
+        """From a block to what `GradientSums` gives."""
+        return GradientSums(without_rows(self.problem), theta)
+
+    def product_sums(self, theta: Array, v: Array) -> Statistics:
+        """From a block to `product`, that of the curvature at θ with v."""
+        return HessianProduct(without_rows(self.problem), theta, v)
+
     def _product(self, state: TrustRegionState) -> Callable[[Array], Array]:
         """The curvature at θ as a function of a direction."""
         problem, source = self.problem, self.source
         penalised = problem.l2 * problem.penalised.reshape(state.theta.shape)
 
         def product(v: Array) -> Array:
-            found: Array = (
-                total_statistics(source, HessianProduct(_without_rows(problem), state.theta, v), self.map)["product"] / state.mass
-                + penalised * v
-            )
+            found: Array = total_statistics(source, self.product_sums(state.theta, v), self.map)["product"] / state.mass + penalised * v
             return found
 
         return product
 
     def done(self, state: TrustRegionState) -> bool:
         """Whether no step gains more than rounding, classes are told apart, or no step is allowed any more."""
-        return state.step >= self.iterations or self._settled(state) or self._torn(state)
+        return state.step >= self.iterations or self.settled(state) or self._torn(state)
 
-    def _settled(self, state: TrustRegionState) -> bool:
+    def settled(self, state: TrustRegionState) -> bool:
+        """Whether no step gains more than rounding."""
         return np.isfinite(state.objective) and state.foreseen <= TOLERANCE * max(1.0, abs(state.objective))
 
     def _torn(self, state: TrustRegionState) -> bool:
@@ -223,7 +230,7 @@ class TrustRegion(DescentBase):
         curve = np.zeros((0, 0))
         if not (separated or self.problem.l2):
             curve = total_statistics(self.source, derivative_sums(self.problem, state.theta), self.map)["curvature"]
-        return RegressionFit(state.theta, curve, state.trace, state.mass, self._settled(state) and not separated, separated)
+        return RegressionFit(state.theta, curve, state.trace, state.mass, self.settled(state) and not separated, separated)
 
 
 def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric: Array, radius: float) -> tuple[Array, float, bool]:

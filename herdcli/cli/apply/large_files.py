@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
 
 # kinds of which a row alone decides what it becomes
-ROW_BY_ROW = (*TOGETHER, *kinds_with("harmonium"), "mixture", "kmeans", "factors", "regression")
-UNLABELLED = ("classifier", "regression", "tagger", "predictor")  # those that say nothing of the rows' own labels
+ROW_BY_ROW = (*TOGETHER, *kinds_with("harmonium"), "mixture", "kmeans", "factors", "regression", "perceptron")
+UNLABELLED = ("classifier", "regression", "perceptron", "tagger", "predictor")  # those that say nothing of the rows' own labels
 GAPS = ("mixture", "factors")  # those that can do with rows that have gaps
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 
@@ -60,7 +60,7 @@ def apply_in_blocks(session: Session, fitted: Artifact, request: Request, applie
 
 def _required_columns(fitted: Artifact) -> list[str]:
     """Further columns that a model needs of rows."""
-    offset = provenance.option_of(fitted.history, "regress", "offset") if fitted.kind == "regression" else None
+    offset = provenance.option_of(fitted.history, "regress", "offset") if fitted.kind in ("regression", "perceptron") else None
     return [offset] if offset else []
 
 

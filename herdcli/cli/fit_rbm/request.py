@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
-from herdcli.cli.fit_rbm.values import BATCH_SIZE, HIDDEN, SIZES
+from herdcli.cli.fit_rbm.values import BATCH_SIZE, HIDDEN
 from herdcli.cli.frame.history.request import as_file, derived, input_file, topic_settings, unrecorded, where_changed, where_given
 from herdcli.cli.frame.options import shared_options, unit_options
 from herdcli.cli.frame.options.declaration import (
@@ -188,7 +188,7 @@ class Request:
         help="With --per-class: average the class scores (free energies) of rows over the last N updates.  [default: final scores]",
     )
     layers: tuple[int, ...] | None = option(
-        SIZES,
+        shared_options.SIZES,
         metavar="N,N,…",
         only=(WORDLESS, Excludes(*WATCHED)),
         help="Fit a deep belief network with these numbers of hidden units, lowest layer first.",

@@ -33,13 +33,5 @@ class _HiddenUnits(click.ParamType):  # type: ignore[type-arg]
         return click.IntRange(1).convert(number, param, ctx)
 
 
-def _parse_sizes(text: str) -> tuple[int, ...]:
-    sizes = text.split(",")
-    if not all(size.isdecimal() and int(size) for size in sizes):
-        raise ValueError("is not a list of numbers of hidden units, as 500,250")
-    return tuple(map(int, sizes))
-
-
 HIDDEN: Kind[int | Literal["auto"]] = Kind(_HiddenUnits())
 BATCH_SIZE = parsed("n|all", _parse_batch_size, lambda rows: str(rows or "all"))
-SIZES = parsed("n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes)))

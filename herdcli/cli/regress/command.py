@@ -33,22 +33,29 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd regress --l1 0.01 -o digits.glm.h5
       herd apply digits.glm.h5 data.csv -o predicted.csv
       herd regress prices.csv --target price --gls ar1 -o prices.glm.h5
+      herd data digits | herd regress --hidden 64,32 -o digits.mlp.h5
 
     INPUT is a data set.  The model is fitted to the rows of split 0; herd eval uses the other rows.  -o FILE.csv writes
     the table of coefficients: estimate, standard error, robust error, z, p and 95 % interval.  A text column becomes 0/1
     columns, one per value; without a penalty, the first value is the reference level.  herd warns of separable classes
     and repeated columns.
+
+    --hidden fits a multilayer perceptron for the same families of target: the linear predictor is that of the last hidden
+    layer.  It stops when the validation rows (split 1) gain no more, and herd eval compares it with a linear model.
     """
     from herdcli.cli.frame.rows import streamed_rows
-    from herdcli.cli.regress import error_covariance, inputs, one_pass, runs
+    from herdcli.cli.regress import error_covariance, inputs, one_pass, perceptron_runs, runs
 
-    runs.check_output(session)
+    runs.check_output(session, request)
     if request.one_pass:
         one_pass.sum_and_fit(session, request)
         return
     asked = error_covariance.parse_error_covariance(request)
     with streamed_rows.suggest_streaming(
-        inputs.ONE_PASS, lambda: asked is None and request.source != "-" and request.family in (None, "gaussian")
+        inputs.ONE_PASS, lambda: asked is None and request.source != "-" and not request.hidden and request.family in (None, "gaussian")
     ):
         rows = inputs.read_inputs(session, request, in_time=asked is not None and asked.name == "ar1")
-    runs.fit_regression(session, rows, request)
+    if request.hidden:
+        perceptron_runs.fit_perceptron(session, rows, request)
+    else:
+        runs.fit_regression(session, rows, request)

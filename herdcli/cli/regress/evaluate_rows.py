@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts.tables.column_alignment import ColumnOrder
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.run.session import Session
+    from herdcli.regression.perceptron.model import Perceptron
     from herdcli.schema import Array
 
 
@@ -52,7 +53,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     held = np.isin(found.split, (VALID, TEST))
     if not held.any():
         raise DataError(NONE_HELD, where=found.history.name)
-    y = _target_for_model(model, found.y, found.classes, found.target, found.history.name)
+    y = target_for_model(model, found.y, found.classes, found.target, found.history.name)
     weight_meaning.require_targets(model.distribution(), model.weight_kind, y)
     X = align_matrix(session, found.X, found.names, model.feature_names, model.coefficients.shape[1], where=found.history.name)
     _require_columns(model, X.shape[1], found.history.name)
@@ -84,7 +85,7 @@ def _require_columns(model: GeneralisedLinear, columns: int, where: str) -> None
         raise DataError(f"has {columns} columns, the model has {wanted}", where=where)
 
 
-def _target_for_model(model: GeneralisedLinear, y: Array, classes: list[str] | None, target: str, where: str) -> Array:
+def target_for_model(model: GeneralisedLinear | Perceptron, y: Array, classes: list[str] | None, target: str, where: str) -> Array:
     """The target (n,), as indices of the model's classes where it has them."""
     if not model.classes:
         if classes is not None:
@@ -140,7 +141,7 @@ class FileHeldoutBlocks:
         """Rows that lie close together: X, y, offset and, where there are any, weight."""
         where, start = self.found.artifact.name, int(numbers[0])
         data, given, classes = inputs.split_as_fitted(self.found.read(start, int(numbers[-1]) + 1), self.known, where)
-        y = _target_for_model(self.model, given.y, classes, self.known.target, where)
+        y = target_for_model(self.model, given.y, classes, self.known.target, where)
         weight_meaning.require_targets(self.model.distribution(), self.model.weight_kind, y)
         own = numbers - start
         columns = {"X": data.X, "y": y, "offset": given.offset} | ({} if given.weight is None else {"weight": given.weight})

@@ -60,11 +60,12 @@ class RegressionInputs:
     steps: TimeSteps | None = None  # of rows in time
     title: str = ""  # of the target in the file
     form: str = ""  # of the target, as in `trials_and_exposure.Response`
+    image_shape: Array | None = None  # (2,) of rows that are pictures
 
 
 def read_inputs(session: Session, request: Request, *, in_time: bool = False) -> RegressionInputs:
     """The columns that the options name; in_time: of rows in time, whose splits follow each other."""
-    artifact = None if in_time or request.gls else _on_disk(session, request)
+    artifact = None if in_time or request.gls or request.hidden else _on_disk(session, request)
     if artifact is None:
         artifact = _load_data(session, request.source, named_columns(request), request.input_format, [SEQUENCE] if in_time else [])
     target = request.target or LABELS
@@ -89,7 +90,9 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
     if weight is not None:
         split = np.where(weight > 0, split, dataset_preparation.UNUSED).astype(np.uint8)
     history, title = replace(artifact, value=None), target_title(session, request)
-    return RegressionInputs(X, y, offset, weight, split, data.feature_names, classes, target, history, steps, title, response.form)
+    return RegressionInputs(
+        X, y, offset, weight, split, data.feature_names, classes, target, history, steps, title, response.form, data.image_shape
+    )
 
 
 def target_title(session: Session, request: Request) -> str:
@@ -157,9 +160,9 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, requ
 
 
 def _drop_base_levels(session: Session, artifact: Artifact, request: Request) -> Dataset:
-    """The rows without the base levels of columns of text, unless a penalty makes all levels alike."""
+    """The rows without the base levels of columns of text, unless a penalty or random weights make all levels alike."""
     data: Dataset = artifact.value
-    if request.l1 or request.l2 or not session.recoding:
+    if request.l1 or request.l2 or request.hidden or not session.recoding:
         return data
     left, session.recoding = drop_base_columns(data, session.recoding, where=artifact.name, note=session.console.note)
     return left

@@ -21,17 +21,22 @@ if TYPE_CHECKING:
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.run.session import Session
     from herdcli.regression.model import GeneralisedLinear
+    from herdcli.regression.perceptron.model import Perceptron
     from herdcli.schema import Array
+
+WANTS = "--want means, or classes where the target has them"
+WANTS_OF_LAYERS = "--want means or features, or classes where the target has them"
 
 
 def apply_regression(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
     """A data set of means, or a column a class for classes (the likeliest is y), and what it is in words."""
-    model: GeneralisedLinear = fitted.value
+    model: GeneralisedLinear | Perceptron = fitted.value
     want = request.want or ("classes" if model.classes else "means")
     if want == "forecasts":
         return forecast_rows(session, fitted, request)
-    if want not in ("means", "classes") or (want == "classes" and not model.classes):
-        raise BadUsage(f"--want {want} is not available for this regression", hint="--want means, or classes where the target has them")
+    layered = fitted.kind == "perceptron"
+    if want not in ("means", "classes", *(["features"] if layered else [])) or (want == "classes" and not model.classes):
+        raise BadUsage(f"--want {want} is not available for this regression", hint=WANTS_OF_LAYERS if layered else WANTS)
     known = inputs.fitted_columns(fitted)
     also = [name for name in (known.offset, *inputs.counting_columns(known)) if name]
     form = request.input_format
@@ -45,10 +50,12 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
     offset, rest = inputs.pop_number_column(data.value, known.offset, "--offset", data.name)
     offset, rest = _exposure_offsets(session, rest, offset, known, data.name)
     data = replace(data, value=rest)
-    columns = model.coefficients.shape[1]
+    columns = model.columns
     value = align_dataset(session, data, model.feature_names, columns).value
     if value.X.shape[1] != columns:
         raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns}", where=data.name)
+    if want == "features":
+        return _layer_outputs(fitted.value, value)
     mean = model.distribution().mean(model.predictor(dataset_preparation.dense_copy(value, np.float64), offset))
     if model.classes and model.family == "bernoulli":
         mean = np.column_stack([1 - mean[:, 0], mean[:, 0]])
@@ -59,6 +66,13 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
         made = Dataset(mean, y=mean.argmax(axis=1), feature_names=names, class_names=names, label_name=title, **kept)
         return made, f"{what} class probabilities"
     return Dataset(mean, feature_names=model.classes or [_prediction_title(fitted)], **kept), f"{what} means"
+
+
+def _layer_outputs(model: Perceptron, data: Dataset) -> tuple[Dataset, str]:
+    """The outputs of the hidden layers, side by side."""
+    found = model.features(dataset_preparation.dense_copy(data, np.float64))
+    said = f"{found.shape[0]} rows × {found.shape[1]} features of {len(model.hidden)} layer{'s' if len(model.hidden) > 1 else ''}"
+    return Dataset(found, split=data.split, weight=data.weight, feature_names=model.feature_titles()), said
 
 
 def _prediction_title(fitted: Artifact) -> str:

@@ -20,6 +20,7 @@ from herdcli.cli.frame.options.declaration import (
 )
 from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
+from herdcli.regression.perceptron.choices import ACTIVATIONS, OPTIMIZERS
 
 FORMS = ("ar1", "variance")  # of the errors' covariance; anything else names a file
 
@@ -72,6 +73,12 @@ OF_ONE_PASS = (
     OneOf("weight_kind", None, "precision", "frequency", refusal=SQUARES, hint=OTHER_LOSSES),
     Excludes("gls", refusal="--one-pass keeps only sums, but --gls needs the rows", hint="leave one of them out"),
 )
+OF_HIDDEN = (
+    Excludes("gls", "one_pass", refusal="--hidden and {other} do not go together", hint="leave out one of them"),
+    Excludes("l1", "penalty", refusal="--hidden takes no {other}", hint="--l2 0.001"),
+    Excludes("dispersion", refusal="{other} is of standard errors, of which --hidden has none", hint="leave out {other}"),
+)
+LAYERED = Condition("has_hidden_layers", why="without --hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +175,69 @@ class Request:
         only=OF_ONE_PASS,
         help="gaussian: read the rows only once and keep sums of products in memory, not rows; for large files, and with --shard.",
     )
+    hidden: tuple[int, ...] | None = option(
+        shared_options.SIZES,
+        metavar="N,N,…",
+        record=where_given(),
+        only=OF_HIDDEN,
+        help="Fit a multilayer perceptron: hidden units of each layer between columns and linear predictor, the lowest first.",
+    )
+    activation: str = option(
+        choice(*ACTIVATIONS), default="tanh", record=where_changed("tanh"), only=LAYERED, help="Nonlinearity of hidden units."
+    )
+    optimizer: str | None = option(
+        choice(*OPTIMIZERS),
+        group=LEARNING,
+        record=where_given(),
+        only=LAYERED,
+        help="Of --hidden: all rows in every step, or minibatches by Adam or by gradient descent with momentum.  [default: trust-region "
+        "up to 10 million rows × parameters, else adam]",
+    )
     iterations: int = option(whole(1), default=100, group=LEARNING, help="Maximum number of iterations.")
+    epochs: int = option(
+        whole(1), default=200, group=LEARNING, record=where_changed(200), only=LAYERED, help="Passes of minibatches over the training rows."
+    )
+    batch_size: int | None = option(
+        whole(1),
+        group=LEARNING,
+        record=where_given(),
+        only=LAYERED,
+        help="Rows of a minibatch.  [default: a fiftieth of the rows, from 16 to 200]",
+    )
+    learning_rate: float | None = option(
+        number(0, open_low=True),
+        group=LEARNING,
+        record=where_given(),
+        only=LAYERED,
+        help="Rate of minibatches.  [default: adam .001, sgd .01]",
+    )
+    momentum: float = option(
+        number(0, 1, open_high=True),
+        default=0.9,
+        group=LEARNING,
+        record=where_changed(0.9),
+        only=LAYERED,
+        help="Share of the last update that --optimizer sgd keeps.",
+    )
+    patience: int = option(
+        whole(0),
+        default=10,
+        group=LEARNING,
+        record=where_changed(10),
+        only=LAYERED,
+        help="Stop after N steps or epochs without a lower loss on the validation rows, and keep the best; 0: never.",
+    )
+    restarts: int = option(
+        whole(1), default=1, group=LEARNING, record=where_changed(1), only=LAYERED, help="Starts of --hidden, of which the best is kept."
+    )
+    dtype: str = option(
+        choice("float64", "float32"),
+        default="float64",
+        group=LEARNING,
+        record=where_changed("float64"),
+        only=LAYERED,
+        help="Numbers that minibatches are computed in.",
+    )
     split: str | None = option(
         text(),
         metavar="TRAIN,VALID,TEST",
@@ -182,6 +251,11 @@ class Request:
     def has_time_steps(self) -> bool:
         """Whether errors are correlated in time."""
         return self.gls is not None and self.gls.partition(":")[0] == "ar1"
+
+    @property
+    def has_hidden_layers(self) -> bool:
+        """Whether the linear predictor is that of a perceptron."""
+        return self.hidden is not None
 
     @property
     def response(self) -> str:

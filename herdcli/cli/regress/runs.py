@@ -31,9 +31,15 @@ MOST_NAMES = 8  # in a message
 TABLES = {".csv": "csv", ".tsv": "tsv", ".md": "markdown", ".json": "json", ".tex": "latex"}
 
 
-def check_output(session: Session) -> None:
+def check_output(session: Session, request: Request) -> None:
     """Refuse an output that cannot be made, before any work is done."""
-    if _table_format(session) is None or session.shard is not None:
+    if request.hidden:
+        if _table_format(session) is not None:
+            raise BadUsage(f"{session.output}: --hidden has no table of coefficients", hint="-o FILE.h5, or FILE.onnx")
+        if session.cluster is not None:
+            raise BadUsage("--hidden and --cluster do not go together", hint="leave out --cluster")
+        outputs.check_artifact(session, "perceptron")
+    elif _table_format(session) is None or session.shard is not None:
         outputs.check_artifact(session, "regression")
     else:
         outputs.check_text(session)
@@ -54,9 +60,9 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
     training = inputs.split == 0
     if not training.any():
         raise DataError("the split has no training rows", where=inputs.history.name)
-    distribution = _choose_family(session, inputs, request)
-    weight_meaning.require_targets(distribution, _weight_kind(session, inputs, request), inputs.y)
-    _require_variety(session, inputs, distribution)
+    distribution = choose_family(session, inputs, request)
+    weight_meaning.require_targets(distribution, weight_kind(session, inputs, request), inputs.y)
+    require_variety(session, inputs, distribution)
     outputs_of = getattr(distribution, "free", 1)
     errors, whitened, variance = parse_error_covariance(request), None, None
     centre = centring.find_centre(inputs.X, training)
@@ -73,7 +79,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
             request.l1,
             request.l2,
             firth=request.penalty == "firth",
-            weights=_weight_kind(session, inputs, request),
+            weights=weight_kind(session, inputs, request),
         )
     source = block_placement.place_blocks(session, RowBlocks(problem.rows))
     algorithm = large_descent(problem, initial_coefficients(problem, session.map), request.iterations, session.map, source)
@@ -95,13 +101,13 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
         pearson=request.dispersion == "pearson",
         map=session.map,
     )
-    value = replace(value, response=inputs.form, baselines=_fit_baselines(distribution, inputs))
+    value = replace(value, response=inputs.form, baselines=fit_baselines(distribution, inputs))
     value = _add_heldout_rows(value, inputs, variance)
     write_result(session, value, inputs.history)
     warn_of_result(session, value, request)
 
 
-def _weight_kind(session: Session, inputs: RegressionInputs, request: Request) -> str:
+def weight_kind(session: Session, inputs: RegressionInputs, request: Request) -> str:
     """What weights stand for: that of trials and rates, else the one asked for."""
     kind = {"successes": "trials", "shares": "trials", "rates": "exposure"}.get(inputs.form)
     if kind is None and inputs.weight is None:
@@ -133,7 +139,7 @@ def _add_heldout_rows(value: GeneralisedLinear, inputs: RegressionInputs, varian
     return replace(value, holdout=rows)
 
 
-def _fit_baselines(distribution: Family, inputs: RegressionInputs) -> ClassBaselines | None:
+def fit_baselines(distribution: Family, inputs: RegressionInputs) -> ClassBaselines | None:
     """Simple classifiers of the training rows, where rows have one class each."""
     from herdcli.numerics import class_baselines
     from herdcli.numerics.block_units import thin_rows
@@ -145,7 +151,7 @@ def _fit_baselines(distribution: Family, inputs: RegressionInputs) -> ClassBasel
     return class_baselines.fit(inputs.X[chosen], inputs.y[chosen].astype(np.int64), max(2, len(inputs.classes or [])), weight)
 
 
-def _choose_family(session: Session, inputs: RegressionInputs, request: Request) -> Family:
+def choose_family(session: Session, inputs: RegressionInputs, request: Request) -> Family:
     """The family asked for, or the one that the target's values say."""
     from herdcli.regression.families import family_by_name
 
@@ -173,7 +179,9 @@ def _choose_family(session: Session, inputs: RegressionInputs, request: Request)
         raise BadUsage("--dispersion pearson works only with --family bernoulli, poisson and gamma-shape, not softmax", hint="leave it out")
     if chosen == "bernoulli" and count > 2:
         raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
-    return family_by_name(chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0, scale=request.gamma_scale)
+    return family_by_name(
+        chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0 or request.has_hidden_layers, scale=request.gamma_scale
+    )
 
 
 def _alternative_family(inputs: RegressionInputs, chosen: str) -> str:
@@ -211,7 +219,7 @@ def constant_target_error(value: str, where: str) -> DataError:
     return DataError(only, where=where, hint="--target COLUMN names another column")
 
 
-def _require_variety(session: Session, inputs: RegressionInputs, distribution: Family) -> None:
+def require_variety(session: Session, inputs: RegressionInputs, distribution: Family) -> None:
     """Refuse a target of one value, unless an offset tells rows apart; warn of classes that no training row has.
 
     Of 0 and 1, and of counts that are all 0, no finite intercept is likeliest, whatever the offset.

@@ -17,9 +17,11 @@ from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldOut
+from herdcli.regression.perceptron.model import Perceptron
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
+RegressionModel = GeneralisedLinear | Perceptron
 LITTLE = 0.05  # of the training deviance that the test may explain less before a fit is said to overfit, at least
 
 
@@ -27,24 +29,24 @@ LITTLE = 0.05  # of the training deviance that the test may explain less before 
 class EvaluatedRegression:
     """A regression and blocks (`HeldOut`) of the rows that it is judged by, whose weights add up to `mass`."""
 
-    model: GeneralisedLinear
+    model: RegressionModel
     source: block_statistics.BlockSource
     mass: float
 
 
 def take_rows(held: HeldOut, rows: slice | Array) -> HeldOut:
     """Some of the rows."""
-    found: dict[str, Any] = {each.name: getattr(held, each.name) for each in fields(HeldOut)}
+    found: dict[str, Any] = {each.name: getattr(held, each.name) for each in fields(held)}
     cut: dict[str, Any] = {name: None if item is None else item[rows] for name, item in found.items()}
-    return HeldOut(**cut)
+    return type(held)(**cut)
 
 
-def evaluate_with_rows(model: GeneralisedLinear, source: block_statistics.BlockSource, map: Any = map) -> EvaluatedRegression:
+def evaluate_with_rows(model: RegressionModel, source: block_statistics.BlockSource, map: Any = map) -> EvaluatedRegression:
     """With the sum of the weights, which takes a pass where there are any."""
     return EvaluatedRegression(
         model,
         source,
-        float(block_statistics.total_statistics(source, lambda held: {"mass": np.array([_row_weights(held).sum()])}, map)["mass"][0]),
+        float(block_statistics.total_statistics(source, lambda held: {"mass": np.array([row_weights(held).sum()])}, map)["mass"][0]),
     )
 
 
@@ -60,8 +62,9 @@ def metrics(
      Of rows in time (--gls ar1) these are of forecasts by the
                  last row before, with the same correlation, and `_alone` is what a row's own columns say.
     """
-    held = value if isinstance(value, EvaluatedRegression) else _heldout_rows(value, map)
+    held = value if isinstance(value, EvaluatedRegression) else heldout_rows(value, map)
     value = value.model if isinstance(value, EvaluatedRegression) else value
+    assert isinstance(value, GeneralisedLinear)
     freedom = (
         int(np.count_nonzero(value.coefficients) if value.l1 else value.coefficients.size)
         + len(value.intercept)
@@ -72,7 +75,7 @@ def metrics(
         freedom -= len(value.intercept) * value.redundant
     found: dict[str, Value] = {
         "family": value.family,
-        "train_explained": _deviance_explained(value.deviance, value.null_deviance),
+        "train_explained": deviance_explained(value.deviance, value.null_deviance),
         "aic": 2 * freedom - 2 * value.log_likelihood,
         "bic": float(np.log(value.size)) * freedom - 2 * value.log_likelihood,
         "converged": int(value.converged),
@@ -83,14 +86,22 @@ def metrics(
         found |= {"gls": value.gls} | ({"correlation": value.correlation} if value.gls == "ar1" else {})
     if held is None:
         return found | {"verdict": regression_verdict(value, found)}
+    figures, discordant = heldout_figures(held, map)
+    found |= figures
+    return found | {"verdict": regression_verdict(value, found, discordant)}
+
+
+def heldout_figures(held: EvaluatedRegression, map: Any = map) -> tuple[dict[str, Value], Array | None]:
+    """The figures of the rows that a model is judged by; (2, 3) as of `class_baselines.discordant`, where there are classes."""
+    value, found = held.model, dict[str, Value]()
     total = block_statistics.total_statistics(held.source, _block_statistics(held), map)
     sums = {name: float(item.flat[0]) for name, item in total.items()}
-    explained = _deviance_explained(sums["deviance"], sums["null_deviance"])
+    explained = deviance_explained(sums["deviance"], sums["null_deviance"])
     found |= {
         "rows": int(sums["rows"]),
         "log_likelihood": sums["log_likelihood"],
         "independent": sums["independent"],
-        "gain_se": _standard_error_of_gain(sums),
+        "gain_se": standard_error_of_gain(sums),
         "explained": explained,
     }
     if value.gls == "given" and not sums["said"]:
@@ -105,11 +116,15 @@ def metrics(
         found["rmse"] = float(np.sqrt(sums["square"]))
     if "log_likelihood_alone" in sums:
         found |= {"log_likelihood_alone": sums["log_likelihood_alone"], "rmse_alone": float(np.sqrt(sums["square_alone"]))}
-    return found | {"verdict": regression_verdict(value, found, total.get("discordant"))}
+    return found, total.get("discordant")
 
 
-def _standard_error_of_gain(sums: dict[str, float]) -> float | None:
-    """Standard error of the mean over rows of what their log-likelihoods are above those of the mean response; None of one row."""
+def standard_error_of_gain(sums: Mapping[str, float]) -> float | None:
+    """Standard error of the mean over rows of what their log-likelihoods are above those of a baseline; None of one row.
+
+    sums  `rows`, and of shares s and gains g `gains` Σ s² g, `gain_squares` Σ s² g² and `squares` Σ s²; the mean gain is that of
+          `log_likelihood` over `independent`.
+    """
     if sums["rows"] < 2:
         return None
     mean = sums["log_likelihood"] - sums["independent"]
@@ -118,7 +133,7 @@ def _standard_error_of_gain(sums: dict[str, float]) -> float | None:
     return float(np.sqrt(max(spread, 0.0) * sums["rows"] / (sums["rows"] - 1)))
 
 
-def _heldout_rows(value: GeneralisedLinear, map: Any) -> EvaluatedRegression | None:
+def heldout_rows(value: RegressionModel, map: Any) -> EvaluatedRegression | None:
     """The test rows that travel with a model, or where there are none those of split 1."""
     if value.holdout is None or not len(value.holdout.y):
         return None
@@ -127,7 +142,7 @@ def _heldout_rows(value: GeneralisedLinear, map: Any) -> EvaluatedRegression | N
     return evaluate_with_rows(value, block_statistics.MemoryBlocks(len(held.y), partial(take_rows, held)), map)
 
 
-def _row_weights(held: HeldOut) -> Array:
+def row_weights(held: HeldOut) -> Array:
     return np.ones(len(held.y)) if held.weight is None else held.weight
 
 
@@ -136,19 +151,19 @@ def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_
     value, family = judged.model, judged.model.distribution()
 
     def sums(held: HeldOut) -> block_statistics.Sums:
-        eta, y, weight = held.predictor, held.y, _row_weights(held)
+        eta, y, weight = held.predictor, held.y, row_weights(held)
         null, share = value.null_intercept + held.offset[:, None], weight / judged.mass
         variance, found = np.ones(len(y)) if held.variance is None else held.variance, dict[str, Any]()
-        if held.before is not None and held.gap is not None:
-            found["log_likelihood_alone"] = share @ _row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
+        if isinstance(value, GeneralisedLinear) and held.before is not None and held.gap is not None:
+            found["log_likelihood_alone"] = share @ row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
             found["square_alone"] = share @ (eta[:, 0] - y) ** 2
             error, variance = value.predict_errors(held.before, held.gap, variance)
             eta, null = eta + error[:, :1], null + error[:, 1:]
         precision = weight / variance
         found |= {"rows": np.count_nonzero(weight), "said": held.variance is not None}
         found |= {"deviance": precision @ family.deviance(eta, y), "null_deviance": precision @ family.deviance(null, y)}
-        own = _row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
-        base = _row_log_likelihoods(value, null, y, value.null_dispersion, variance, weight)
+        own = row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
+        base = row_log_likelihoods(value, null, y, value.null_dispersion, variance, weight)
         found |= {"log_likelihood": share @ own, "independent": share @ base}
         square = share / judged.mass if value.weight_kind == "frequency" else share * share
         found |= {"gains": square @ (own - base), "gain_squares": square @ (own - base) ** 2, "squares": square.sum()}
@@ -172,7 +187,7 @@ def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_
     return sums
 
 
-def _row_log_likelihoods(value: GeneralisedLinear, eta: Array, y: Array, dispersion: float, variance: Array, weight: Array) -> Array:
+def row_log_likelihoods(value: RegressionModel, eta: Array, y: Array, dispersion: float, variance: Array, weight: Array) -> Array:
     """Of rows each for itself (h,), with errors whose variances are the dispersion's multiples: N(y; η, φv) = N((y − η)/√v; 0, φ)/√v."""
     family = value.distribution()
     if value.weight_kind == "exposure":  # of the events in a unit of exposure
@@ -184,16 +199,17 @@ def _row_log_likelihoods(value: GeneralisedLinear, eta: Array, y: Array, dispers
     return family.log_likelihood(np.zeros_like(eta), (y - eta[:, 0]) / scale, dispersion) - np.log(scale)
 
 
-def _deviance_explained(deviance: float, null: float) -> float | None:
+def deviance_explained(deviance: float, null: float) -> float | None:
+    """The share of a deviance that is not there any more; None where there was none."""
     return 1 - deviance / null if null > 0 else None
 
 
-def regression_verdict(value: GeneralisedLinear, row: Mapping[str, Any], discordant: Array | None = None) -> str:
+def regression_verdict(value: RegressionModel, row: Mapping[str, Any], discordant: Array | None = None) -> str:
     """`ok`, or all that is wrong, in a few words each: the loss beside the mean response's first, then what may be why.
 
     discordant  (2, 3) as of `class_baselines.discordant`, where there are classes.
     """
-    explained, trained = row.get("explained"), _deviance_explained(value.deviance, value.null_deviance)
+    explained, trained = row.get("explained"), deviance_explained(value.deviance, value.null_deviance)
     found = list[str]()
     if "rows" not in row:
         found.append(NO_ROWS)

@@ -12,6 +12,7 @@ from herdcli.errors import DataError
 from herdcli.evaluation.plots import plot_list, plot_style
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.model import GeneralisedLinear, HeldOut
+from herdcli.regression.perceptron.model import Perceptron
 from herdcli.schema import Array
 
 MOST = 30  # coefficients drawn
@@ -43,7 +44,7 @@ def coefficients(value: GeneralisedLinear, settings: Any, *, map: Callable[..., 
     return figure
 
 
-def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def calibration(value: GeneralisedLinear | Perceptron, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Held-out rows in ten groups of rising prediction: the mean observed against the mean predicted, with two standard errors."""
     held = _require_heldout(value)
     predicted, observed = _predicted_and_observed(value, held)
@@ -62,13 +63,13 @@ def calibration(value: GeneralisedLinear, settings: Any, *, map: Callable[..., A
     return figure
 
 
-def _require_heldout(value: GeneralisedLinear) -> HeldOut:
+def _require_heldout(value: GeneralisedLinear | Perceptron) -> HeldOut:
     if value.holdout is None:
         raise DataError("there are no held-out rows to draw", hint="herd regress --split .6,.2,.2")
     return value.holdout
 
 
-def _predicted_and_observed(value: GeneralisedLinear, held: HeldOut) -> tuple[Array, Array]:
+def _predicted_and_observed(value: GeneralisedLinear | Perceptron, held: HeldOut) -> tuple[Array, Array]:
     """What is predicted of each row and what it is; of more than two classes, of each row and class."""
     mean = value.distribution().mean(held.predictor)
     if mean.shape[1] == 1:
@@ -81,7 +82,7 @@ def _prediction_groups(predicted: Array, count: int) -> list[Array]:
     return [group for group in np.array_split(np.argsort(predicted, kind="stable"), count) if len(group)]
 
 
-def residuals(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
+def residuals(value: GeneralisedLinear | Perceptron, settings: Any, *, map: Callable[..., Any] = map) -> plot_list.Figure:
     """Of held-out numbers the standardised residuals against the prediction and against normal quantiles; of classes their group means."""
     held = _require_heldout(value)
     return (
@@ -89,7 +90,7 @@ def residuals(value: GeneralisedLinear, settings: Any, *, map: Callable[..., Any
     )
 
 
-def standardised_residuals(value: GeneralisedLinear, held: HeldOut) -> Array:
+def standardised_residuals(value: GeneralisedLinear | Perceptron, held: HeldOut) -> Array:
     """(h,) Pearson's residuals: slopes of the loss by their standard deviations, positive where more is observed than predicted."""
     _, slope, curve = value.distribution().terms(held.predictor, held.y)
     spread = value.dispersion * (1.0 if held.variance is None else held.variance)
@@ -97,7 +98,7 @@ def standardised_residuals(value: GeneralisedLinear, held: HeldOut) -> Array:
     return found
 
 
-def _number_residual_plot(value: GeneralisedLinear, held: HeldOut) -> plot_list.Figure:
+def _number_residual_plot(value: GeneralisedLinear | Perceptron, held: HeldOut) -> plot_list.Figure:
     rest, predicted = standardised_residuals(value, held), value.distribution().mean(held.predictor)[:, 0]
     figure = plot_list.new_figure(4.2)
     left, right = figure.subplots(1, 2)

@@ -13,6 +13,7 @@ from herdcli.evaluation.table import Row
 if TYPE_CHECKING:
     from herdcli.online.model import Classifier
     from herdcli.regression.model import GeneralisedLinear
+    from herdcli.regression.perceptron.model import Perceptron
 
 STRONGEST = {2: 10, 10: 3}  # most classes -> features shown of each
 MOST_COEFFICIENTS = 60
@@ -35,6 +36,31 @@ def regression_tables(value: GeneralisedLinear, levels: Levels) -> list[SummaryT
         return [SummaryTable("fit", [fit]), limit_rows("coefficients, 95 % intervals", rows, MOST_COEFFICIENTS)]
     shown: list[Row] = [{name: item for name, item in row.items() if name in ("class", "term", "estimate", "note")} for row in rows]
     return [SummaryTable("fit", [fit]), limit_rows("coefficients", shown, MOST_COEFFICIENTS)]
+
+
+def perceptron_tables(value: Perceptron, levels: Levels) -> list[SummaryTable]:
+    """The fit in a line of figures, beside the linear model of the same rows, and the layers."""
+    fit: Row = {
+        "target": value.target,
+        "family": value.family,
+        "rows": value.rows,
+        "optimizer": value.optimizer,
+        "deviance": value.deviance,
+        "linear_deviance": value.linear_deviance,
+        "null_deviance": value.null_deviance,
+        "converged": "yes" if value.converged else "no",
+    }
+    last = len(value.layers) - 1
+    layers: list[Row] = [
+        {
+            "layer": number + 1,
+            "inputs": layer.W.shape[1],
+            "outputs": len(layer.b),
+            "activation": value.activation if number < last else "none",
+        }
+        for number, layer in enumerate(value.layers)
+    ]
+    return [SummaryTable("fit", [fit]), SummaryTable("layers", layers)]
 
 
 def _coefficient_row(row: Row) -> Row:

@@ -75,6 +75,13 @@ def _format_columns(names: tuple[str, ...]) -> str:
     return ",".join('"{}"'.format(name.replace('"', '""')) if any(mark in name for mark in ',"\n\r') else name for name in names)
 
 
+def _parse_sizes(text: str) -> tuple[int, ...]:
+    sizes = text.split(",")
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        raise ValueError("is not a list of numbers of hidden units, as 500,250")
+    return tuple(map(int, sizes))
+
+
 def _parse_penalty(text: str) -> float | str:
     if text == "auto":
         return text
@@ -93,6 +100,7 @@ def _format_penalty(penalty: float | str) -> str:
 
 PENALTY = parsed("auto|float", _parse_penalty, _format_penalty)
 SIZE = parsed("size", _parse_size, _format_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
+SIZES = parsed("n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes)))  # of layers of hidden units, the lowest first
 COLUMNS = parsed("columns", _parse_columns, _format_columns)  # separated by commas; those with commas in quotes
 INTERVAL = parsed("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=iterate.HasStep)
 R = TypeVar("R")
 H = TypeVar("H")
-OF_NUMBERS = ("regression", "predictor", "tagger")  # kinds whose targets are no labels
+OF_NUMBERS = ("regression", "perceptron", "predictor", "tagger")  # kinds whose targets are no labels
 SELECTED = ("data", "evidence")  # roles of inputs whose columns the options are about
 COLUMN_OPTIONS = ("read_columns", "drop_columns", "split_column", "weights_column")
 SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"

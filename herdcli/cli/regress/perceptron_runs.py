@@ -1,0 +1,255 @@
+"""`herd regress --hidden`: the fit of a perceptron, and the artifact that comes of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.cli.frame.output import outputs
+from herdcli.cli.regress import runs
+from herdcli.errors import BadUsage, DataError, NotConverged
+from herdcli.numerics.block_statistics import RowTable
+from herdcli.records import dataclass
+
+if TYPE_CHECKING:
+    from herdcli.cli.frame.run.session import Session
+    from herdcli.cli.regress.inputs import RegressionInputs
+    from herdcli.cli.regress.request import Request
+    from herdcli.regression.families import Family
+    from herdcli.regression.perceptron.assembly import FittedRows
+    from herdcli.regression.perceptron.early_stopping import PerceptronFit
+    from herdcli.regression.perceptron.model import Perceptron, PerceptronHeldOut
+    from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
+    from herdcli.regression.perceptron.restarts import RestartedFit
+    from herdcli.regression.perceptron.scaling import FitScaling
+    from herdcli.schema import Array
+
+MOST_EXACT = 10**7  # rows × parameters up to which every step takes all rows
+SMALLEST_BATCH, LARGEST_BATCH = 16, 200
+RATES = {"adam": 1e-3, "sgd": 1e-2}
+
+
+@dataclass(frozen=True)
+class PerceptronRun:
+    """What a fit is made of.  start (K,): intercepts of the first weights."""
+
+    inputs: RegressionInputs
+    problem: PerceptronProblem
+    validation: Validation
+    scaling: FitScaling
+    start: Array
+    optimizer: str
+    rows: FittedRows
+
+
+def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request) -> None:
+    """Fit the training rows, keep what the model says of the others, write it."""
+    from herdcli.regression import weight_meaning
+
+    if not (inputs.split == 0).any():
+        raise DataError("the split has no training rows", where=inputs.history.name)
+    family = runs.choose_family(session, inputs, request)
+    kind = runs.weight_kind(session, inputs, request)
+    weight_meaning.require_targets(family, kind, inputs.y)
+    runs.require_variety(session, inputs, family)
+    run = _prepare_run(session, inputs, request, family, kind)
+    algorithm = _algorithm(session, run, request)
+    fit = session.run(algorithm, label="fitting", memory=f"a perceptron of {run.problem.architecture.parameters} parameters")
+    if not np.isfinite(fit.theta).all() or not (np.isfinite(fit.loss) or np.isfinite(fit.losses).any()):
+        raise NotConverged("the loss is not finite", hint="a lower --learning-rate, or --optimizer trust-region")
+    value = _assemble(session, run, fit, request)
+    explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
+    layers = ",".join(map(str, request.hidden or ()))
+    summary = f"{value.family}, {value.rows} rows × {value.columns} columns, {layers} hidden units, deviance explained {explained:.4g}"
+    outputs.write_artifact(session, value, summary, history=inputs.history)
+    if not fit.converged:
+        _warn_of_end(session, run.optimizer, request)
+
+
+def _warn_of_end(session: Session, optimizer: str, request: Request) -> None:
+    """Say that the last allowed step was still a gain."""
+    done, option = (request.iterations, "iterations") if optimizer == "trust-region" else (request.epochs, "epochs")
+    unit = {"iterations": "step", "epochs": "epoch"}[option]
+    message, hint = f"not converged after {done} {unit}{'' if done == 1 else 's'}", f"--{option} allows more"
+    if request.on_nonconvergence == "error":
+        raise NotConverged(message, hint=hint)
+    session.console.warn(f"{message}; {hint}")
+
+
+def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, family: Family, kind: str) -> PerceptronRun:
+    """The problem in units of the fit, its validation rows, and how it is solved."""
+    from herdcli.regression.model import initial_coefficients
+    from herdcli.regression.perceptron.architecture import Architecture
+    from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
+    from herdcli.regression.perceptron.scaling import find_scaling
+
+    rows = _rows_of_split(inputs, 0)
+    if not np.isfinite(rows.X).all():
+        raise DataError("there are infinite values", where=inputs.history.name, hint="a missing value is NaN")
+    outputs_of, columns = getattr(family, "free", 1), rows.X.shape[1]
+    scaling = find_scaling(rows.X, rows.y, rows.offset, rows.weight, family)
+    shape = Architecture((columns, *(request.hidden or ()), outputs_of), request.activation)
+    problem = PerceptronProblem(_scaled_table(rows, scaling), family, outputs_of, columns, l2=request.l2, weights=kind, architecture=shape)
+    valid = _rows_of_split(inputs, 1)
+    if request.patience and not len(valid.y):
+        session.console.note(f"{inputs.history.name}: no validation rows (split 1), so nothing stops the fit early")
+    stopping = request.patience > 0 and len(valid.y) > 0
+    validation = Validation(_scaled_table(valid, scaling) if stopping else None, family)
+    start = initial_coefficients(problem, session.map)[:, -1]
+    return PerceptronRun(inputs, problem, validation, scaling, start, _optimizer(session, request, problem), rows)
+
+
+def _rows_of_split(inputs: RegressionInputs, split: int) -> FittedRows:
+    from herdcli.regression.perceptron.assembly import FittedRows
+
+    return FittedRows(inputs.X, inputs.y, inputs.offset, inputs.weight).take(inputs.split == split)
+
+
+def _scaled_table(rows: FittedRows, scaling: FitScaling) -> RowTable:
+    target, offset = (rows.y - scaling.middle) / scaling.spread, rows.offset / scaling.spread
+    return RowTable(np.column_stack([scaling.columns(rows.X), target, offset]), weight=rows.weight)
+
+
+def _optimizer(session: Session, request: Request, problem: PerceptronProblem) -> str:
+    """The one asked for, or that of problems of this size; a warning of options that are of another."""
+    small = problem.rows.count * problem.architecture.parameters <= MOST_EXACT and request.dtype == "float64"
+    chosen = request.optimizer or ("trust-region" if small else "adam")
+    if request.optimizer is None:
+        session.console.note(f"{problem.rows.count} rows × {problem.architecture.parameters} parameters: --optimizer {chosen}")
+    exact = chosen == "trust-region"
+    if exact and request.dtype != "float64":
+        raise BadUsage(f"--dtype {request.dtype} is of minibatches, not of --optimizer trust-region", hint="--optimizer adam")
+    for name in ("epochs", "batch_size", "learning_rate") if exact else ("iterations",):
+        session.ignored(name, f"with --optimizer {chosen}")
+    if chosen != "sgd":
+        session.ignored("momentum", f"with --optimizer {chosen}")
+    return chosen
+
+
+def _algorithm(session: Session, run: PerceptronRun, request: Request) -> RestartedFit:
+    """All starts as one algorithm."""
+    from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent
+    from herdcli.regression.perceptron.restarts import RestartedFit
+    from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion
+
+    problem = run.problem
+
+    def descent(restart: int) -> PerceptronDescent:
+        start = problem.architecture.initial(request.seed, restart, run.start)[None]
+        region = PerceptronRegion(problem, start, request.iterations, session.map, threads=session.threads)
+        return PerceptronDescent(region, run.validation, request.patience, restart)
+
+    if run.optimizer == "trust-region":
+        return RestartedFit(descent, request.restarts, batches=False)
+    settings = BatchSettings(
+        run.optimizer,
+        request.epochs,
+        request.batch_size or min(LARGEST_BATCH, max(SMALLEST_BATCH, problem.rows.count // 50)),
+        request.learning_rate or RATES[run.optimizer],
+        request.momentum,
+        request.patience if run.validation.rows is not None else 0,
+        request.seed,
+        request.dtype,
+    )
+    table = problem.rows
+    assert isinstance(table, RowTable)
+    rows = np.ascontiguousarray(table.X[:, :-2], dtype=request.dtype)
+    y, offset = table.X[:, -2].copy(), table.X[:, -1].copy()
+    weight = np.ones(len(y)) if table.weight is None else table.weight
+    make = partial(MinibatchDescent, problem, rows, y, offset, weight, settings=settings, validation=run.validation, map=session.map)
+
+    def batches(restart: int) -> MinibatchDescent:
+        return make(start=problem.architecture.initial(request.seed, restart, run.start), restart=restart)
+
+    return RestartedFit(batches, request.restarts, batches=True)
+
+
+def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request: Request) -> Perceptron:
+    """The artifact, after the linear model and the figures of both."""
+    from dataclasses import replace
+
+    from herdcli.regression.perceptron import assembly
+    from herdcli.regression.perceptron.model import Perceptron
+
+    inputs, problem, rows, family = run.inputs, run.problem, run.rows, run.problem.family
+    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+    null = assembly.fit_intercepts(rows, family, problem.outputs, session.map)
+    image = inputs.image_shape
+    value = Perceptron(
+        layers=assembly.fitted_layers(problem.architecture, fit.theta, run.scaling),
+        column_mean=run.scaling.mean,
+        column_factor=run.scaling.factor,
+        linear=assembly.fit_linear_model(rows, family, problem.outputs, request.l2, run.scaling, session.map),
+        null_intercept=null,
+        trace=fit.trace,
+        validation_trace=fit.losses,
+        activation=request.activation,
+        optimizer=run.optimizer,
+        family=family.name,
+        l2=request.l2,
+        scale=float(getattr(family, "scale", 1.0)),
+        dispersion=1.0,
+        linear_dispersion=1.0,
+        null_dispersion=1.0,
+        deviance=0.0,
+        linear_deviance=0.0,
+        null_deviance=0.0,
+        rows=int(np.count_nonzero(weight)),
+        mass=float(weight.sum()),
+        converged=fit.converged,
+        restart=fit.restart,
+        seed=request.seed,
+        target=inputs.target,
+        feature_names=None if inputs.names is None else list(inputs.names),
+        classes=inputs.classes,
+        weight_kind=problem.weights,
+        response=inputs.form,
+        image_shape=image if image is not None and int(np.prod(image)) == rows.X.shape[1] else None,
+        baselines=runs.fit_baselines(family, inputs),
+    )
+    figures = {}
+    for name, chosen in (("of training", rows), ("of dispersion", _dispersion_rows(run))):
+        etas = value.predictor(chosen.X, chosen.offset), value.linear_predictor(chosen.X, chosen.offset), null + chosen.offset[:, None]
+        figures[name] = [assembly.prediction_figures(chosen, family, eta, problem.weights) for eta in etas]
+    deviances, dispersions = figures["of training"], figures["of dispersion"]
+    return replace(
+        value,
+        deviance=deviances[0].deviance,
+        linear_deviance=deviances[1].deviance,
+        null_deviance=deviances[2].deviance,
+        dispersion=dispersions[0].dispersion,
+        linear_dispersion=dispersions[1].dispersion,
+        null_dispersion=dispersions[2].dispersion,
+        holdout=_heldout_rows(value, inputs),
+    )
+
+
+def _dispersion_rows(run: PerceptronRun) -> FittedRows:
+    """The validation rows, which the fit did not see, or without any the training rows."""
+    valid = _rows_of_split(run.inputs, 1)
+    return valid if len(valid.y) else run.rows
+
+
+def _heldout_rows(value: Perceptron, inputs: RegressionInputs) -> PerceptronHeldOut | None:
+    held = np.isin(inputs.split, (1, 2))
+    if not held.any():
+        return None
+    weight = None if inputs.weight is None else inputs.weight[held]
+    return predict_heldout(value, inputs.X[held], inputs.y[held], inputs.offset[held], weight, inputs.split[held])
+
+
+def predict_heldout(value: Perceptron, X: Array, y: Array, offset: Array, weight: Array | None, split: Array) -> PerceptronHeldOut:
+    """Rows X (h, D) as the perceptron, the linear model and simple classifiers predict them."""
+    from herdcli.regression.perceptron.model import PerceptronHeldOut
+
+    return PerceptronHeldOut(
+        predictor=value.predictor(X, offset),
+        linear=value.linear_predictor(X, offset),
+        offset=offset,
+        y=y,
+        split=split,
+        weight=weight,
+        baselines=None if value.baselines is None else value.baselines.predictions(X),
+    )

@@ -1,0 +1,79 @@
+"""What `eval` says of a perceptron: how it predicts rows that it did not see, beside the mean response and a linear model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from herdcli.evaluation import verdicts
+from herdcli.evaluation.figures import regression
+from herdcli.evaluation.table import Value
+from herdcli.numerics import block_statistics
+from herdcli.regression.family_table import TABLE
+from herdcli.regression.perceptron.model import Perceptron, PerceptronHeldOut
+
+LINEAR = "worse than a linear model"
+
+
+def metrics(value: Perceptron, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None) -> dict[str, Value]:
+    """Held-out log-likelihood (nats a row) beside that of the mean response and of a linear model of the same columns, and the verdict.
+
+    independent           the log-likelihood of the training rows' mean response alone.
+    gain_se               standard error of the log-likelihood less `independent`.
+    log_likelihood_linear that of the linear model, fitted with a small ridge to the same rows.
+    linear_gain_se        standard error of the log-likelihood less `log_likelihood_linear`, over the same rows.
+    rmse_linear           root mean square error of the linear model's means.
+    """
+    found: dict[str, Value] = {
+        "family": value.family,
+        "hidden": ",".join(str(size) for size in value.hidden),
+        "parameters": value.parameters,
+        "train_explained": regression.deviance_explained(value.deviance, value.null_deviance),
+        "converged": int(value.converged),
+    }
+    held = regression.heldout_rows(value, map)
+    if held is None:
+        return found | {"verdict": regression.regression_verdict(value, found)}
+    figures, discordant = regression.heldout_figures(held, map)
+    found |= figures
+    found |= _linear_figures(value, held, map)
+    wrong = verdicts.split_findings(regression.regression_verdict(value, found, discordant))
+    if is_behind(found) and LINEAR not in wrong:
+        places = [number for number, finding in enumerate(wrong) if finding in ("worse than the mean", "learned nothing")]
+        wrong.insert(len(places), LINEAR)
+    return found | {"verdict": verdicts.join_findings(wrong)}
+
+
+def is_behind(row: dict[str, Value]) -> bool:
+    """Whether the log-likelihood is below that of the linear model by more than the standard error of their difference."""
+    own, linear, error = (row.get(name) for name in ("log_likelihood", "log_likelihood_linear", "linear_gain_se"))
+    if not isinstance(own, float) or not isinstance(linear, float):
+        return False
+    return own + (error if isinstance(error, float) else 0.0) < linear
+
+
+def _linear_figures(value: Perceptron, judged: regression.EvaluatedRegression, map: Any) -> dict[str, Value]:
+    """Those of the linear model on the same rows."""
+    family = value.distribution()
+
+    def sums(held: PerceptronHeldOut) -> block_statistics.Sums:
+        weight, y, one = regression.row_weights(held), held.y, np.ones(len(held.y))
+        share = weight / judged.mass
+        own = regression.row_log_likelihoods(value, held.predictor, y, value.dispersion, one, weight)
+        linear = regression.row_log_likelihoods(value, held.linear, y, value.linear_dispersion, one, weight)
+        square = share / judged.mass if value.weight_kind == "frequency" else share * share
+        gain = own - linear
+        found = {"rows": np.count_nonzero(weight), "log_likelihood": share @ own, "independent": share @ linear}
+        found |= {"gains": square @ gain, "gain_squares": square @ gain**2, "squares": square.sum()}
+        if not TABLE[value.family].classes:
+            found["square"] = share @ (family.mean(held.linear)[:, 0] - y) ** 2
+        return {name: np.array([float(item)]) for name, item in found.items()}
+
+    total = {name: float(item[0]) for name, item in block_statistics.total_statistics(judged.source, sums, map).items()}
+    found: dict[str, Value] = {
+        "log_likelihood_linear": total["independent"],
+        "linear_gain_se": regression.standard_error_of_gain(total),
+    }
+    return found | ({"rmse_linear": float(np.sqrt(total["square"]))} if "square" in total else {})

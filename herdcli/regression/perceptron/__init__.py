@@ -1,0 +1,1 @@
+"""Multilayer perceptrons: regression whose linear predictors are a deep function of the columns."""

@@ -1,0 +1,118 @@
+"""The forward map of a perceptron, the backward recursion of its gradient, and Pearlmutter's recursion of products with its Hessian.
+
+With x⁰ a row and l = 1 … L, layer by layer (Makin, eq. 5.16):
+
+    a^l = W^l x^{l−1} + b^l,        x^l = ψ(a^l),        the last one without ψ: η = a^L.
+
+η are the natural parameters of the response's family (Makin, sec. 5.2.1, "a statistical view"), so that the recursion starts from the
+slope of −log p(y | η), which for canonical links is the mean less the response (eq. 5.17):
+
+    δ^L = ∂ℓ/∂η,                    δ^{l−1} = (W^l' δ^l) ∘ ψ'(a^{l−1}),
+
+and the gradients are sums over rows (eq. 5.18):
+
+    ∂ℓ/∂W^l = Σ δ^l x^{l−1}',       ∂ℓ/∂b^l = Σ δ^l.
+
+R{·} is the derivative along a change (V^l, c^l) of the parameters.  Applied to every line above it gives the product of the Hessian with
+this change, with C the curvature of −log p in η:
+
+    R{a^l} = W^l R{x^{l−1}} + V^l x^{l−1} + c^l,         R{x^l} = ψ'(a^l) ∘ R{a^l},
+    R{δ^L} = C R{η},
+    R{δ^{l−1}} = (W^l' R{δ^l} + V^l' δ^l) ∘ ψ'(a^{l−1}) + (W^l' δ^l) ∘ ψ''(a^{l−1}) ∘ R{a^{l−1}},
+    R{∂ℓ/∂W^l} = Σ R{δ^l} x^{l−1}' + δ^l R{x^{l−1}}',    R{∂ℓ/∂b^l} = Σ R{δ^l}.
+
+Rows are those of matrices here, so that products stand in the other order.
+Source: Makin, eqs. 5.16 to 5.18; Pearlmutter (1994), "Fast exact multiplication by the Hessian".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from herdcli.records import dataclass
+from herdcli.regression.perceptron.activations import Activation
+from herdcli.schema import Array
+
+Layers = Sequence[tuple[Array, Array]]  # W^l (n_l, n_{l−1}) and b^l (n_l,), the first layer first
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """inputs  a^1 … a^L, the last of which is η (m, K).  outputs  x^0 … x^{L−1}."""
+
+    inputs: list[Array]
+    outputs: list[Array]
+
+    @property
+    def eta(self) -> Array:
+        """η (m, K)."""
+        return self.inputs[-1]
+
+
+def forward(layers: Layers, activation: Activation, rows: Array) -> ForwardPass:
+    """a^l and x^l of rows (m, D)."""
+    inputs, outputs = list[Array](), [rows]
+    for number, (W, b) in enumerate(layers):
+        a = outputs[-1] @ W.T
+        a += b
+        inputs.append(a)
+        if number < len(layers) - 1:
+            outputs.append(activation.value(a))
+    return ForwardPass(inputs, outputs)
+
+
+def backward(layers: Layers, activation: Activation, passed: ForwardPass, delta: Array, into: Layers) -> None:
+    """Write ∂ℓ/∂W^l and ∂ℓ/∂b^l into the arrays of `into`.  delta  δ^L (m, K), times the weights of the rows."""
+    for number in range(len(layers) - 1, -1, -1):
+        x, (to_W, to_b) = passed.outputs[number], into[number]
+        np.matmul(delta.T, x, out=to_W)
+        np.sum(delta, axis=0, out=to_b)
+        if number:
+            delta = delta @ layers[number][0]
+            delta *= activation.slope(passed.inputs[number - 1], x)
+
+
+def hessian_product(
+    layers: Layers,
+    change: Layers,
+    activation: Activation,
+    passed: ForwardPass,
+    delta: Array,
+    curvature: Callable[[Array], Array],
+    into: Layers,
+) -> None:
+    """Write the product of the Hessian with `change` into the arrays of `into`.
+
+    delta      δ^L (m, K), times the weights of the rows.
+    curvature  R{η} ↦ C R{η}, times the weights of the rows.
+    """
+    moved = _forward_change(layers, change, activation, passed)
+    r_delta = curvature(moved.eta)
+    for number in range(len(layers) - 1, -1, -1):
+        x, r_x, (to_W, to_b) = passed.outputs[number], moved.outputs[number], into[number]
+        np.matmul(r_delta.T, x, out=to_W)
+        if number:  # R{x^0} = 0
+            to_W += delta.T @ r_x
+        np.sum(r_delta, axis=0, out=to_b)
+        if number:
+            W, V, a, r_a = layers[number][0], change[number][0], passed.inputs[number - 1], moved.inputs[number - 1]
+            back = delta @ W
+            slope = activation.slope(a, x)
+            r_delta = (r_delta @ W + delta @ V) * slope + back * activation.curvature(a, x) * r_a
+            delta = back * slope
+
+
+def _forward_change(layers: Layers, change: Layers, activation: Activation, passed: ForwardPass) -> ForwardPass:
+    """R{a^l} and R{x^l}; R{x^0} is a number 0."""
+    inputs, outputs = list[Array](), [np.zeros(())]
+    for number, ((W, _), (V, c)) in enumerate(zip(layers, change, strict=True)):
+        x = passed.outputs[number]
+        r_a = x @ V.T + c
+        if number:
+            r_a += outputs[-1] @ W.T
+        inputs.append(r_a)
+        if number < len(layers) - 1:
+            outputs.append(activation.slope(passed.inputs[number], passed.outputs[number + 1]) * r_a)
+    return ForwardPass(inputs, outputs)

@@ -1,0 +1,165 @@
+"""The `perceptron` artifact: layers, what they were fitted to, and how they and a linear model predict rows that they did not see."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.errors import DataError
+from herdcli.numerics.block_statistics import BLOCK
+from herdcli.numerics.class_baselines import ClassBaselines
+from herdcli.records import dataclass
+from herdcli.regression import weight_meaning
+from herdcli.regression.families import Family, family_by_name
+from herdcli.regression.model import HeldOut
+from herdcli.regression.perceptron import backpropagation
+from herdcli.regression.perceptron.activations import BY_NAME
+from herdcli.regression.perceptron.choices import ACTIVATIONS, OPTIMIZERS
+from herdcli.schema import Array, array
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptronLayer:
+    """a = W x + b."""
+
+    W: Array = array("m n", "weights, a row for each unit", kind="f", finite=True)
+    b: Array = array("m", "biases", kind="f", finite=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptronHeldOut(HeldOut):
+    """Rows that the fit did not see, as it and the linear model predict them."""
+
+    linear: Array = array("h K", "linear predictor of the linear model, offset included", kind="f", finite=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perceptron:
+    """η = net(x) + offset with K predictors, one a class of softmax and else one.
+
+    Columns enter less `column_mean` and times `column_factor`.  Hidden layers are followed by the activation, the last one by nothing.
+    `linear` is a generalised linear model of the same columns, in the same units, with a small ridge: what a perceptron must be worth more
+    than.  Dispersions are of the validation rows where there are any, else of the training rows.
+    """
+
+    layers: list[PerceptronLayer]
+    column_mean: Array = array("D", "what columns are less", kind="f", finite=True)
+    column_factor: Array = array("D", "one over their deviation; 0 of constant columns", kind="f", finite=True)
+    linear: Array = array("K p", "coefficients of the linear model, the intercept last", kind="f", finite=True)
+    null_intercept: Array = array("K", "α of the model of intercepts alone", kind="f", finite=True)
+    trace: Array = array("T", "penalised mean loss of the training rows, step by step or epoch by epoch", kind="f")
+    validation_trace: Array = array("V", "mean loss of the validation rows at the same times, where there are any", kind="f")
+    activation: str
+    optimizer: str
+    family: str
+    l2: float
+    scale: float  # of gamma-shape
+    dispersion: float
+    linear_dispersion: float
+    null_dispersion: float
+    deviance: float
+    linear_deviance: float
+    null_deviance: float  # of intercepts alone
+    rows: int  # of weight above 0
+    mass: float  # Σ w
+    converged: bool
+    restart: int  # which start was the best
+    seed: int
+    target: str
+    feature_names: list[str] | None = None
+    classes: list[str] | None = None
+    weight_kind: str = "precision"  # what weights stand for
+    response: str = ""  # how the target was given, as of `regression`
+    image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
+    baselines: ClassBaselines | None = None  # fitted to the same training rows
+    holdout: PerceptronHeldOut | None = None
+
+    gls = ""  # errors are independent
+    separated = False
+
+    def validate(self) -> None:
+        """Raise DataError unless layers, family and columns belong together."""
+        self.distribution()
+        if self.activation not in ACTIVATIONS or self.optimizer not in OPTIMIZERS:
+            raise DataError(f"'{self.activation}' or '{self.optimizer}' is unknown to this herd")
+        if self.weight_kind not in weight_meaning.KINDS:
+            raise DataError(f"'{self.weight_kind}' is no kind of weights")
+        if not self.layers:
+            raise DataError("/layers is empty")
+        width = self.columns
+        for number, layer in enumerate(self.layers):
+            if layer.W.shape[1] != width:
+                raise DataError(f"/layers/{number}/W has {layer.W.shape[1]} columns, expected {width}")
+            width = len(layer.W)
+        wanted = len(self.classes or []) if self.family == "softmax" else 1
+        if width != wanted or len(self.linear) != wanted:
+            raise DataError(f"the last layer has {width} predictors, {self.family} has {wanted}")
+        if self.linear.shape[1] != self.columns + 1:
+            raise DataError(f"/linear has {self.linear.shape[1]} columns, expected {self.columns + 1}")
+        if self.feature_names is not None and len(self.feature_names) != self.columns:
+            raise DataError(f"/feature_names has {len(self.feature_names)} names for {self.columns} columns")
+        if self.baselines is not None:
+            self.baselines.require_shape(len(self.classes or []) or 2, self.columns)
+        if self.holdout is not None and self.holdout.predictor.shape[1] != width:
+            raise DataError(f"/holdout/predictor has {self.holdout.predictor.shape[1]} columns, the model {width} predictors")
+
+    @property
+    def columns(self) -> int:
+        """How many columns a row has."""
+        return len(self.column_mean)
+
+    @property
+    def hidden(self) -> list[int]:
+        """Units of each hidden layer."""
+        return [len(layer.b) for layer in self.layers[:-1]]
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases in all."""
+        return sum(layer.W.size + layer.b.size for layer in self.layers)
+
+    @property
+    def size(self) -> float:
+        """n, the number of observations: rows, or Σ w under weights of frequency."""
+        return weight_meaning.observation_count(self.weight_kind, self.rows, self.mass)
+
+    def distribution(self) -> Family:
+        """Its family."""
+        return family_by_name(self.family, classes=len(self.classes or []), symmetric=True, scale=self.scale)
+
+    def scaled(self, X: Array) -> Array:
+        """Rows (m, D) in the units of the first layer."""
+        Z: Array = np.asarray(X, dtype=np.float64) - self.column_mean
+        Z *= self.column_factor
+        return Z
+
+    def predictor(self, X: Array, offset: Array | None = None) -> Array:
+        """η (m, K) of rows X (m, D)."""
+        eta = np.empty((len(X), len(self.null_intercept)))
+        for start in range(0, len(X), BLOCK):
+            part = slice(start, start + BLOCK)
+            eta[part] = self._forward(X[part]).eta
+        return eta if offset is None else eta + offset[:, None]
+
+    def linear_predictor(self, X: Array, offset: Array) -> Array:
+        """That of the linear model."""
+        eta = np.empty((len(X), len(self.null_intercept)))
+        for start in range(0, len(X), BLOCK):
+            part = slice(start, start + BLOCK)
+            eta[part] = self.scaled(X[part]) @ self.linear[:, :-1].T + self.linear[:, -1]
+        return eta + offset[:, None]
+
+    def features(self, X: Array) -> Array:
+        """The outputs (m, Σ hidden) of all hidden layers, the first layer's first."""
+        found = np.empty((len(X), sum(self.hidden)))
+        for start in range(0, len(X), BLOCK):
+            part = slice(start, start + BLOCK)
+            found[part] = np.concatenate(self._forward(X[part]).outputs[1:], axis=1)
+        return found
+
+    def feature_titles(self) -> list[str]:
+        """The names of `features`: h2_5 is the fifth unit of the second layer."""
+        return [f"h{layer + 1}_{unit + 1}" for layer, count in enumerate(self.hidden) for unit in range(count)]
+
+    def _forward(self, X: Array) -> backpropagation.ForwardPass:
+        layers = [(layer.W, layer.b) for layer in self.layers]
+        return backpropagation.forward(layers, BY_NAME[self.activation], self.scaled(X))

@@ -1,0 +1,132 @@
+"""Several starts of a perceptron's fit, one after the other, of which the best is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.records import dataclass
+from herdcli.regression.perceptron.early_stopping import PerceptronFit
+from herdcli.regression.perceptron.minibatches import BatchState
+from herdcli.regression.perceptron.trust_region import PerceptronDescentState
+from herdcli.schema import Array, array
+
+
+class StartDescent(Protocol):
+    """The descent from one start."""
+
+    def init(self) -> Any:
+        """Its first state."""
+        ...
+
+    def step(self, state: Any) -> Any:
+        """The next one."""
+        ...
+
+    def done(self, state: Any) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def progress(self, state: Any) -> RunProgress:
+        """How far it is."""
+        ...
+
+    def memory(self) -> int:
+        """Bytes that it takes."""
+        ...
+
+    def result(self, state: Any) -> PerceptronFit:
+        """What came of it."""
+        ...
+
+
+@dataclass(kw_only=True)
+class BestStart:
+    """The result of the best start so far; `restart` −1: there is none."""
+
+    theta: Array = array("q", "parameters", kind="f")
+    trace: Array = array("T", "as of `PerceptronFit`", kind="f")
+    losses: Array = array("V", "as of `PerceptronFit`", kind="f")
+    loss: float = float("inf")
+    converged: bool = False
+    restart: int = -1
+
+
+@dataclass
+class DescentRestartState:
+    """Where the starts are: the state of the one that goes on, by the trust region."""
+
+    step: int
+    descent: PerceptronDescentState
+    best: BestStart
+    restart: int = 0
+
+
+@dataclass
+class BatchRestartState:
+    """The same by minibatches."""
+
+    step: int
+    descent: BatchState
+    best: BestStart
+    restart: int = 0
+
+
+RestartState = DescentRestartState | BatchRestartState
+
+
+@dataclass(frozen=True)
+class RestartedFit:
+    """make  from the number of a start to its descent.  batches  whether by minibatches."""
+
+    make: Callable[[int], StartDescent]
+    restarts: int
+    batches: bool
+
+    @property
+    def state(self) -> type[Any]:
+        """The type of its states."""
+        return BatchRestartState if self.batches else DescentRestartState
+
+    def init(self) -> Any:
+        """The first start."""
+        nothing = np.zeros(0)
+        return self.state(0, self.make(0).init(), BestStart(theta=nothing, trace=nothing, losses=nothing))
+
+    def step(self, state: RestartState) -> RestartState:
+        """A step of the start that goes on; where it ends, the next one."""
+        descent = self.make(state.restart)
+        moved: Any = descent.step(state.descent)
+        state.descent, state.step = moved, state.step + 1
+        if descent.done(moved):
+            fit = descent.result(moved)
+            if state.best.restart < 0 or fit.loss < state.best.loss or not np.isfinite(state.best.loss):
+                state.best = BestStart(**vars(fit))
+            state.restart += 1
+            if state.restart < self.restarts:
+                state.descent = self.make(state.restart).init()
+        return state
+
+    def done(self, state: RestartState) -> bool:
+        """Whether all starts are over."""
+        return state.restart >= self.restarts
+
+    def progress(self, state: RestartState) -> RunProgress:
+        """The starts behind it, and how far the one is that goes on."""
+        if state.restart >= self.restarts:
+            return RunProgress(state.step, state.step, share=1.0)
+        own = self.make(state.restart).progress(state.descent)
+        figure = f"start {state.restart + 1} of {self.restarts}, {own.figure}" if self.restarts > 1 else own.figure
+        bound = None if own.bound is None else own.bound * self.restarts
+        return RunProgress(own.step + state.restart * (own.bound or 0), bound, figure, (state.restart + own.done) / self.restarts)
+
+    def memory(self) -> int:
+        """That of one start."""
+        return self.make(0).memory()
+
+    def result(self, state: RestartState) -> PerceptronFit:
+        """The best of them."""
+        return PerceptronFit(**vars(state.best))

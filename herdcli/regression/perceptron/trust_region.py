@@ -1,0 +1,90 @@
+"""A perceptron fitted by the trust region of `newton_cg`, with exact gradients and Hessian products of all rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.algorithm import RunProgress
+from herdcli.numerics.block_statistics import BLOCK, Statistics
+from herdcli.records import dataclass
+from herdcli.regression.newton_cg import TrustRegion, TrustRegionState, without_rows
+from herdcli.regression.perceptron.early_stopping import BestParameters, PerceptronFit, look, waited
+from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronHessianProduct, PerceptronProblem, Validation
+from herdcli.schema import Array
+
+
+@dataclass(kw_only=True)
+class PerceptronDescentState(TrustRegionState):
+    """Where the descent is, and the best parameters so far."""
+
+    best: BestParameters
+
+
+@dataclass(frozen=True)
+class PerceptronDescent:
+    """One start of the descent.  start (1, q)."""
+
+    region: PerceptronRegion
+    validation: Validation
+    patience: int
+    restart: int
+    state = PerceptronDescentState
+
+    def init(self) -> PerceptronDescentState:
+        """The start; the first step evaluates it."""
+        first = self.region.init()
+        best = BestParameters(theta=self.region.start.ravel().copy(), losses=np.zeros(0))
+        return PerceptronDescentState(**vars(first), best=best)
+
+    def step(self, state: PerceptronDescentState) -> PerceptronDescentState:
+        """One step of the trust region, and a look at the validation rows where it was taken."""
+        taken = len(state.trace)
+        self.region.step(state)
+        if len(state.trace) > taken:
+            problem = self.region.problem
+            assert isinstance(problem, PerceptronProblem)
+            look(state.best, state.theta.ravel(), self.validation.loss(problem, state.theta, self.region.map))
+        return state
+
+    def done(self, state: PerceptronDescentState) -> bool:
+        """Whether no step gains more, the validation rows say so, or no step is allowed any more."""
+        return self.region.done(state) or waited(state.best, self.patience)
+
+    def progress(self, state: PerceptronDescentState) -> RunProgress:
+        """With the loss."""
+        return self.region.progress(state)
+
+    def memory(self) -> int:
+        """Bytes of the layers of a block and of vectors of parameters, of all threads."""
+        return self.region.memory()
+
+    def result(self, state: PerceptronDescentState) -> PerceptronFit:
+        """The best parameters."""
+        ended = self.region.settled(state) or waited(state.best, self.patience)
+        loss = state.best.loss if self.validation.rows is not None else state.objective
+        return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
+
+
+@dataclass(frozen=True)
+class PerceptronRegion(TrustRegion):
+    """The trust region over the parameters of a perceptron, in whose metric all parameters are alike."""
+
+    threads: int = 1
+
+    def gradient_sums(self, theta: Array) -> Statistics:
+        """By the backward recursion."""
+        problem = without_rows(self.problem)
+        assert isinstance(problem, PerceptronProblem)
+        return PerceptronGradient(problem, theta)
+
+    def product_sums(self, theta: Array, v: Array) -> Statistics:
+        """By Pearlmutter's recursion."""
+        problem = without_rows(self.problem)
+        assert isinstance(problem, PerceptronProblem)
+        return PerceptronHessianProduct(problem, theta, v)
+
+    def memory(self) -> int:
+        """Bytes of the layers of a block, at six arrays a layer, and of vectors of parameters, of all threads."""
+        assert isinstance(self.problem, PerceptronProblem)
+        widths = sum(self.problem.architecture.widths)
+        return 8 * self.threads * (6 * min(BLOCK, self.problem.rows.count) * widths + 4 * self.start.size) + 8 * 16 * self.start.size

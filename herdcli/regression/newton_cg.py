@@ -245,7 +245,7 @@ def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric
     slope = begun = float((rest * scaled).sum())
     least = min(RESIDUAL, begun**0.25) ** 2 * begun  # residuals fall faster and faster from step to step of the descent: order 3/2
     way, inside = scaled, True
-    for _ in range(PRODUCTS):
+    for _ in range(min(PRODUCTS, 2 * gradient.size)):  # without rounding, as many as there are coordinates are enough
         if slope <= least:
             break
         image = product(way)

@@ -58,6 +58,18 @@ def test_classifiers(tmp_path, run, name):
     assert list(found["label"]) == [expected.class_names[index] for index in expected.y]
 
 
+@pytest.mark.parametrize("activation", ["tanh", "relu", "logistic", "softplus"])
+@pytest.mark.parametrize("family", ["gaussian", "bernoulli", "softmax", "poisson", "gamma"])
+def test_perceptrons(tmp_path, run, family, activation):
+    y = {"gaussian": X[:, 0] * X[:, 1], "poisson": np.floor(np.abs(X[:, 1])), "gamma": 0.1 + np.abs(X[:, 0])}.get(family)
+    y = (Y3 if family == "softmax" else Y2) if y is None else y
+    model = herdcli.regress(X, y, family=family, hidden="5,3", activation=activation, iterations=4, row_split=ALL)
+    expected = herdcli.apply(model, X)
+    found = outputs(exported(tmp_path, run, model), X)
+    size = max(1.0, np.abs(expected.X).max())
+    np.testing.assert_allclose(found["probabilities" if model.classes else "mean"] / size, expected.X / size, atol=2e-5)
+
+
 def test_a_feature_that_was_never_met_counts_by_its_sign(tmp_path, run):
     rows = X.copy()
     rows[:, 3] = 0.0
@@ -124,7 +136,7 @@ def test_what_has_no_graph_is_said_in_a_line(tmp_path, run):
     }
     for name, message in cases.items():
         assert run("convert", name, "-q", "-o", "m.onnx") == (2, f"herd convert: {message}")
-    kinds = "classifier or dbn or ica or rbm or regression"
+    kinds = "classifier or dbn or ica or perceptron or rbm or regression"
     assert run("convert", "mixture.h5", "-q", "-o", "m.onnx") == (
         65,
         f"herd convert: mixture.h5: is of kind mixture, expected {kinds}\n",

@@ -54,6 +54,17 @@ def test_layers_and_filters(tmp_path, run):
     np.testing.assert_allclose(told["unmixing"] @ told["mixing"], np.eye(3), atol=1e-9)
 
 
+def test_perceptrons_have_the_arrays_of_linear_layers(tmp_path, run):
+    X = RNG.normal(size=(60, 3))
+    model = herdcli.regress(X, np.array(["no", "yes"])[(X[:, 0] > 0) * 1], hidden="4", iterations=5)
+    herdcli.save(tmp_path / "m.h5", model)
+    assert run("convert", "m.h5", "-q", "-o", "w.safetensors") == (0, "")
+    arrays = safetensors.load_file(tmp_path / "w.safetensors")
+    hidden = np.tanh((X - arrays["column_mean"]) * arrays["column_factor"] @ arrays["layers.0.weight"].T + arrays["layers.0.bias"])
+    eta = hidden @ arrays["layers.1.weight"].T + arrays["layers.1.bias"]
+    assert np.allclose(1 / (1 + np.exp(-eta[:, 0])), herdcli.apply(model, X).X[:, 1])
+
+
 def test_names_of_other_programs(tmp_path, run):
     W, b, c = RNG.normal(size=(3, 5)), RNG.normal(size=5), RNG.normal(size=3)
     safetensors.save_file({"net.W": W, "net.v_bias": b, "net.h_bias": c}, tmp_path / "torch.safetensors")

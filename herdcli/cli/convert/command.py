@@ -37,7 +37,7 @@ def command(session: Session, request: Request) -> None:
     split that tests some labels under a condition that they were not trained in.
 
     Models: --to rbm, dbn or classifier imports weights of another program, for herd eval --data.  As INPUT, an rbm,
-    dbn or ica can be written as .safetensors or .onnx, a classifier or regression as .onnx, and a classifier of
+    dbn, ica or perceptron can be written as .safetensors or .onnx, a classifier or regression as .onnx, and a classifier of
     hashed text as .vw, Vowpal Wabbit's readable weights.
     """
     from herdcli.artifacts.formats import format_detection

@@ -130,19 +130,19 @@ def _optimizer(session: Session, request: Request, problem: PerceptronProblem) -
 
 def _algorithm(session: Session, run: PerceptronRun, request: Request) -> RestartedFit:
     """All starts as one algorithm."""
-    from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent
+    from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes
     from herdcli.regression.perceptron.restarts import RestartedFit
-    from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion
+    from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion, descent_bytes
 
     problem = run.problem
 
     def descent(restart: int) -> PerceptronDescent:
         start = problem.architecture.initial(request.seed, restart, run.start)[None]
-        region = PerceptronRegion(problem, start, request.iterations, session.map, threads=session.threads)
+        region = PerceptronRegion(problem, start, request.iterations, session.map)
         return PerceptronDescent(region, run.validation, request.patience, restart)
 
     if run.optimizer == "trust-region":
-        return RestartedFit(descent, request.restarts, batches=False)
+        return RestartedFit(descent, request.restarts, batches=False, needed=descent_bytes(problem, session.threads))
     settings = BatchSettings(
         run.optimizer,
         request.epochs,
@@ -163,7 +163,8 @@ def _algorithm(session: Session, run: PerceptronRun, request: Request) -> Restar
     def batches(restart: int) -> MinibatchDescent:
         return make(start=problem.architecture.initial(request.seed, restart, run.start), restart=restart)
 
-    return RestartedFit(batches, request.restarts, batches=True)
+    needed = batch_bytes(problem, settings.batch_size, request.dtype)
+    return RestartedFit(batches, request.restarts, batches=True, needed=needed)
 
 
 def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request: Request) -> Perceptron:

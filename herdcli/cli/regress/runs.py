@@ -35,7 +35,7 @@ def check_output(session: Session, request: Request) -> None:
     """Refuse an output that cannot be made, before any work is done."""
     if request.hidden:
         if _table_format(session) is not None:
-            raise BadUsage(f"{session.output}: --hidden has no table of coefficients", hint="-o FILE.h5, or FILE.onnx")
+            raise BadUsage(f"{session.output}: --hidden has no table of coefficients", hint="-o FILE.h5")
         if session.cluster is not None:
             raise BadUsage("--hidden and --cluster do not go together", hint="leave out --cluster")
         outputs.check_artifact(session, "perceptron")

@@ -63,32 +63,32 @@ def metrics(
                  last row before, with the same correlation, and `_alone` is what a row's own columns say.
     """
     held = value if isinstance(value, EvaluatedRegression) else heldout_rows(value, map)
-    value = value.model if isinstance(value, EvaluatedRegression) else value
-    assert isinstance(value, GeneralisedLinear)
+    model = value.model if isinstance(value, EvaluatedRegression) else value
+    assert isinstance(model, GeneralisedLinear)
     freedom = (
-        int(np.count_nonzero(value.coefficients) if value.l1 else value.coefficients.size)
-        + len(value.intercept)
-        + int(value.distribution().dispersed)
+        int(np.count_nonzero(model.coefficients) if model.l1 else model.coefficients.size)
+        + len(model.intercept)
+        + int(model.distribution().dispersed)
     )
-    freedom += value.covariance_parameters
-    if not (value.l1 or value.l2):  # columns that repeat others share what these have
-        freedom -= len(value.intercept) * value.redundant
+    freedom += model.covariance_parameters
+    if not (model.l1 or model.l2):  # columns that repeat others share what these have
+        freedom -= len(model.intercept) * model.redundant
     found: dict[str, Value] = {
-        "family": value.family,
-        "train_explained": deviance_explained(value.deviance, value.null_deviance),
-        "aic": 2 * freedom - 2 * value.log_likelihood,
-        "bic": float(np.log(value.size)) * freedom - 2 * value.log_likelihood,
-        "converged": int(value.converged),
+        "family": model.family,
+        "train_explained": deviance_explained(model.deviance, model.null_deviance),
+        "aic": 2 * freedom - 2 * model.log_likelihood,
+        "bic": float(np.log(model.size)) * freedom - 2 * model.log_likelihood,
+        "converged": int(model.converged),
     }
-    if value.dispersion != 1.0 and not value.distribution().dispersed:
-        found["dispersion"] = value.dispersion
-    if value.gls:
-        found |= {"gls": value.gls} | ({"correlation": value.correlation} if value.gls == "ar1" else {})
+    if model.dispersion != 1.0 and not model.distribution().dispersed:
+        found["dispersion"] = model.dispersion
+    if model.gls:
+        found |= {"gls": model.gls} | ({"correlation": model.correlation} if model.gls == "ar1" else {})
     if held is None:
-        return found | {"verdict": regression_verdict(value, found)}
+        return found | {"verdict": regression_verdict(model, found)}
     figures, discordant = heldout_figures(held, map)
     found |= figures
-    return found | {"verdict": regression_verdict(value, found, discordant)}
+    return found | {"verdict": regression_verdict(model, found, discordant)}
 
 
 def heldout_figures(held: EvaluatedRegression, map: Any = map) -> tuple[dict[str, Value], Array | None]:

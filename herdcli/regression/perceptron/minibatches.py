@@ -159,15 +159,15 @@ class MinibatchDescent:
         figure = f"loss {state.trace[-1]:.6g}" if len(state.trace) else ""
         return RunProgress(state.epoch, self.settings.epochs, figure, share)
 
-    def memory(self) -> int:
-        """Bytes of the rows, of a batch's layers and of vectors of parameters."""
-        size = np.dtype(self.settings.dtype).itemsize
-        widths = sum(self.problem.architecture.widths)
-        return size * (self.rows.size + 4 * min(self.settings.batch_size, len(self.rows)) * widths + 5 * self.start.size)
-
     def result(self, state: BatchState) -> PerceptronFit:
         """The best parameters."""
         last = float(state.trace[-1]) if len(state.trace) else float("inf")
         loss = state.best.loss if self.validation.rows is not None else last
         ended = bool(np.isfinite(last)) and (waited(state.best, self.settings.patience) or self.settings.patience == 0)
         return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
+
+
+def batch_bytes(problem: PerceptronProblem, batch_size: int, dtype: str) -> int:
+    """Bytes of the rows, of a batch's layers and of vectors of parameters."""
+    size, widths, rows = np.dtype(dtype).itemsize, sum(problem.architecture.widths), problem.rows.count
+    return size * (rows * problem.features + 4 * min(batch_size, rows) * widths + 6 * problem.architecture.parameters)

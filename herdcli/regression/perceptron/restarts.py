@@ -34,10 +34,6 @@ class StartDescent(Protocol):
         """How far it is."""
         ...
 
-    def memory(self) -> int:
-        """Bytes that it takes."""
-        ...
-
     def result(self, state: Any) -> PerceptronFit:
         """What came of it."""
         ...
@@ -80,11 +76,12 @@ RestartState = DescentRestartState | BatchRestartState
 
 @dataclass(frozen=True)
 class RestartedFit:
-    """make  from the number of a start to its descent.  batches  whether by minibatches."""
+    """make  from the number of a start to its descent.  batches  whether by minibatches.  needed  bytes of one start."""
 
     make: Callable[[int], StartDescent]
     restarts: int
     batches: bool
+    needed: int = 0
 
     @property
     def state(self) -> type[Any]:
@@ -125,7 +122,7 @@ class RestartedFit:
 
     def memory(self) -> int:
         """That of one start."""
-        return self.make(0).memory()
+        return self.needed
 
     def result(self, state: RestartState) -> PerceptronFit:
         """The best of them."""

@@ -54,10 +54,6 @@ class PerceptronDescent:
         """With the loss."""
         return self.region.progress(state)
 
-    def memory(self) -> int:
-        """Bytes of the layers of a block and of vectors of parameters, of all threads."""
-        return self.region.memory()
-
     def result(self, state: PerceptronDescentState) -> PerceptronFit:
         """The best parameters."""
         ended = self.region.settled(state) or waited(state.best, self.patience)
@@ -68,8 +64,6 @@ class PerceptronDescent:
 @dataclass(frozen=True)
 class PerceptronRegion(TrustRegion):
     """The trust region over the parameters of a perceptron, in whose metric all parameters are alike."""
-
-    threads: int = 1
 
     def gradient_sums(self, theta: Array) -> Statistics:
         """By the backward recursion."""
@@ -83,8 +77,8 @@ class PerceptronRegion(TrustRegion):
         assert isinstance(problem, PerceptronProblem)
         return PerceptronHessianProduct(problem, theta, v)
 
-    def memory(self) -> int:
-        """Bytes of the layers of a block, at six arrays a layer, and of vectors of parameters, of all threads."""
-        assert isinstance(self.problem, PerceptronProblem)
-        widths = sum(self.problem.architecture.widths)
-        return 8 * self.threads * (6 * min(BLOCK, self.problem.rows.count) * widths + 4 * self.start.size) + 8 * 16 * self.start.size
+
+def descent_bytes(problem: PerceptronProblem, threads: int) -> int:
+    """Bytes of the layers of a block, at six arrays a layer, and of vectors of parameters, of all threads."""
+    parameters, widths = problem.architecture.parameters, sum(problem.architecture.widths)
+    return 8 * threads * (6 * min(BLOCK, problem.rows.count) * widths + 4 * parameters) + 8 * 16 * parameters

@@ -43,6 +43,19 @@ def made(name: str, activation: str, seed: int = 0) -> tuple[PerceptronProblem, 
     return problem, table.read(0, ROWS), 0.7 * random.normal(size=(1, shape.parameters))
 
 
+def one_loss(family: str, eta: list, y: float):
+    """−log p(y | η) of one row, without what η is not in."""
+    k = np.exp(eta[0])
+    return {
+        "gaussian": lambda: 0.5 * (y - eta[0]) ** 2,
+        "bernoulli": lambda: -(y * np.log(k / (1 + k)) + (1 - y) * np.log(1 / (1 + k))),
+        "softmax": lambda: -np.log(np.exp(eta[int(y)]) / sum(np.exp(value) for value in eta)),
+        "poisson": lambda: k - y * eta[0],
+        "gamma": lambda: eta[0] + y / k,
+        "gamma-shape": lambda: loggamma(k + 0j) + k * np.log(1.5) - k * np.log(y),
+    }[family]()
+
+
 def by_loops(problem: PerceptronProblem, block: RowBlock, theta: np.ndarray):
     """Σ w ℓ at θ (q,), real or complex: units one by one, losses as textbooks have them."""
     shape, total = problem.architecture, 0.0
@@ -60,20 +73,7 @@ def by_loops(problem: PerceptronProblem, block: RowBlock, theta: np.ndarray):
             place += high * (low + 1)
             a = [b[unit] + sum(W[unit * low + j] * x[j] for j in range(low)) for unit in range(high)]
             x = a if layer == len(shape.widths) - 2 else [functions[shape.activation](value) for value in a]
-        eta = [value + offset for value in x]
-        k = np.exp(eta[0])
-        total = (
-            total
-            + weight
-            * {
-                "gaussian": lambda: 0.5 * (y - eta[0]) ** 2,
-                "bernoulli": lambda: -(y * np.log(k / (1 + k)) + (1 - y) * np.log(1 / (1 + k))),
-                "softmax": lambda: -np.log(np.exp(eta[int(y)]) / sum(np.exp(value) for value in eta)),
-                "poisson": lambda: k - y * eta[0],
-                "gamma": lambda: eta[0] + y / k,
-                "gamma-shape": lambda: loggamma(k + 0j) + k * np.log(1.5) - k * np.log(y),
-            }[problem.family.name]()
-        )
+        total = total + weight * one_loss(problem.family.name, [value + offset for value in x], y)
     return total
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from herdcli.cli.frame.history.request import input_file, where_changed, where_given
 from herdcli.cli.frame.options import common_options, shared_options
 from herdcli.cli.frame.options.declaration import (
@@ -193,7 +195,9 @@ class Request:
         help="Of --hidden: all rows in every step, or minibatches by Adam or by gradient descent with momentum.  [default: trust-region "
         "up to 10 million rows × parameters, else adam]",
     )
-    iterations: int = option(whole(1), default=100, group=LEARNING, help="Maximum number of iterations.")
+    iterations: int = option(
+        whole(1), default=100, shown=False, group=LEARNING, help="Maximum number of iterations.  [default: 100, with --hidden 500]"
+    )
     epochs: int = option(
         whole(1), default=200, group=LEARNING, record=where_changed(200), only=LAYERED, help="Passes of minibatches over the training rows."
     )
@@ -251,6 +255,10 @@ class Request:
     def has_time_steps(self) -> bool:
         """Whether errors are correlated in time."""
         return self.gls is not None and self.gls.partition(":")[0] == "ar1"
+
+    def resolved(self, given: frozenset[str]) -> Request:
+        """With more steps for perceptrons, whose curvature leads down slowly."""
+        return replace(self, iterations=500) if self.hidden is not None and "iterations" not in given else self
 
     @property
     def has_hidden_layers(self) -> bool:

@@ -62,7 +62,7 @@ FIRST: dict[str, str] = {
     "fit-mrf": "structure edges clusters algorithm smoothing tolerance iterations value_range threshold format",
     "ica": "algorithm components filters density expert iterations epochs mixing threads",
     "em": "model components criterion covariance restarts iterations per_class threads",
-    "regress": "target family offset weights trials exposure l2 l1 penalty iterations threads",
+    "regress": "target family offset weights trials exposure hidden activation l2 l1 penalty iterations threads",
     "eval": "format requirements data likelihood chains temperatures plots report confusion reference target kernel gallery threads",
     "convert": "format to transpose patches segments count log keep value_range",
 }

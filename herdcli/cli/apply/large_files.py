@@ -121,7 +121,7 @@ def _can_stream(session: Session, fitted: Artifact, request: Request) -> bool:
 
 
 def _output_allows_streaming(session: Session) -> bool:
-    return output_format(session.output, None, "dataset") in incremental_dataset.FORMS
+    return not outputs.shows_tables(session) and output_format(session.output, None, "dataset") in incremental_dataset.FORMS
 
 
 def _is_plain_file(session: Session, fitted: Artifact, request: Request) -> bool:

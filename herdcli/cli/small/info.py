@@ -13,12 +13,10 @@ from herdcli.cli.frame.history.request import input_file, unrecorded
 from herdcli.cli.frame.options.common_options import stage
 from herdcli.cli.frame.options.declaration import OUTPUT, choice, option, whole
 from herdcli.cli.frame.options.help_pages import Command
-from herdcli.cli.frame.output.text_tables import shorten, terminal_width, text_table
+from herdcli.cli.frame.output import summary_text
 from herdcli.cli.frame.rows.network_files import load_model
 from herdcli.cli.frame.run.console import printable_name, write_stdout
 from herdcli.errors import DataError, HerdError, escape_text
-from herdcli.kinds import KINDS
-from herdcli.parts import import_named
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 Contents = dict[str, Any]  # what is said of a file, or of its fields
 MOST_JUDGED = 1 << 22  # bytes of an artifact whose verdict is worked out
 STRONGEST = "strongest features"  # the table that --top replaces
-DIGITS, MOST_CELL = 5, 160  # significant digits of a number in a table, characters of a cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +104,9 @@ def _verdict(artifact: Artifact) -> str | None:
 
 
 def _describe(session: Session, path: str, top: int | None) -> Contents:
+    session.forget_features()
     artifact = _load(session, path)
-    page, recoding = KINDS[artifact.kind], artifact.recoding
-    levels = recoding.levels if recoding and recoding.codes else {}
-    tables = [] if page.summary is None else import_named(page.summary)(artifact.value, levels)
+    tables = summary_text.summary_tables(artifact.kind, artifact.value, artifact.recoding)
     found = {
         "file": printable_name(artifact.name),
         "kind": artifact.kind,
@@ -158,12 +154,14 @@ def _field_summaries(value: Any, prefix: str = "") -> Contents:
 def _item_text(item: Contents, detailed: bool) -> str:
     """Kind and size, verdict, the tables of its contents (in detail, or without any: its fields), and how it was made."""
     from herdcli.artifacts.message_numbers import format_size
+    from herdcli.evaluation.summaries.summary_table import SummaryTable
 
     seal = "unsealed" if not item["sealed"] else f"sealed, sha256 {item['sha256'][:16]}…" if detailed or not item["tables"] else "sealed"
     text = f"{escape_text(item['file'])}: {item['kind']}, {format_size(item['bytes'])}, {seal}\n"
     if item["verdict"] is not None:
         text += f"  verdict: {item['verdict']}\n"
-    text += "".join(_table_text(each) for each in item["tables"] if each["title"] != STRONGEST or "strongest" not in item)
+    shown = [SummaryTable(**each) for each in item["tables"] if each["title"] != STRONGEST or "strongest" not in item]
+    text += summary_text.tables_text(shown)
     lines = []
     if detailed or not item["tables"]:
         content = {escape_text(name): value for name, value in item["content"].items()}
@@ -180,17 +178,6 @@ def _item_text(item: Contents, detailed: bool) -> str:
         command = escape_text(str(record.get("command", "unknown")))
         lines.append(f"  {number}. {command}{options}" + (f"  ← {escape_text(inputs)}" if inputs else ""))
     return text + "".join(f"{line}\n" for line in lines)
-
-
-def _table_text(table: Contents) -> str:
-    """One table below its title, folded to the width of the terminal, empty columns left out."""
-    from herdcli.evaluation.table import all_columns, display_value, drop_empty_columns
-
-    rows = drop_empty_columns(table["rows"])
-    columns = all_columns(rows)
-    lines = [[shorten(display_value(row.get(name), DIGITS), MOST_CELL) for name in columns] for row in rows]
-    text = f"\n  {escape_text(table['title'])}\n" + text_table(columns, lines, width=terminal_width(), indent=4, left=1)
-    return text + (f"    {escape_text(table['note'])}\n" if table["note"] else "")
 
 
 def _weight_table(weights: list[FeatureWeight]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from herdcli.evaluation.table import Report
     from herdcli.quadrature.samples import Samples
 
-HEAD = 5  # rows
+HEAD, FIRST = 5, 20  # rows of a data set, and of one that a command made
 MOST_SUMMARISED = 30  # columns with a line each
 BLOCK = 1 << 16  # rows looked at together
 SPLITS = ("train", "valid", "test")
@@ -38,21 +39,44 @@ def dataset_tables(value: Any, levels: Levels) -> list[SummaryTable]:
         counted = np.bincount(value.y[value.y >= 0], minlength=len(value.class_names)).tolist()
         tables.append(SummaryTable("labels", [dict(zip(value.class_names, counted, strict=False))]))
     names = column_names(value.feature_names, d)
-    tables.append(SummaryTable("head", _head(value, names), f"{d - MOST_COLUMNS} more columns" if d > MOST_COLUMNS else ""))
+    tables.append(SummaryTable("head", _head(value, names, levels), f"{d - MOST_COLUMNS} more columns" if d > MOST_COLUMNS else ""))
     return [*tables, limit_rows("columns", _column_rows(value, names, levels), MOST_SUMMARISED)]
 
 
-def _head(value: Any, names: list[str]) -> list[Row]:
-    first = value.X[:HEAD]
+def row_tables(value: Any, levels: Levels) -> list[SummaryTable]:
+    """The first rows of a data set that a command made."""
+    n, d = value.X.shape
+    names = column_names(value.feature_names, d)
+    left = [f"{n - FIRST} more rows" if n > FIRST else "", f"{d - MOST_COLUMNS} more columns" if d > MOST_COLUMNS else ""]
+    note = " and ".join(filter(None, left))
+    return [SummaryTable(f"{n} rows × {d} columns", _head(value, names, levels, FIRST), f"{note}: -o FILE has all" if note else "")]
+
+
+def _head(value: Any, names: list[str], levels: Levels, count: int = HEAD) -> list[Row]:
+    first = value.X[:count]
     cells = first.toarray() if value.is_sparse else np.asarray(first)
     rows: list[Row] = []
     for k, line in enumerate(cells[:, :MOST_COLUMNS].tolist()):
         row: Row = {"row": str(k)}
         if value.y is not None:
-            label = int(value.y[k])
-            row[value.label_name or "y"] = None if label < 0 else value.class_names[label] if value.class_names is not None else label
-        rows.append(row | dict(zip(names, line, strict=False)))
+            label, title = int(value.y[k]), value.label_name or "y"
+            row[title if title not in names else "(label)"] = (
+                None if label < 0 else value.class_names[label] if value.class_names is not None else label
+            )
+        row |= {name: _state(levels.get(name, ()), item) for name, item in zip(names, line, strict=False)}
+        rows.append(row | {name: _plain(column[k]) for name, column in (value.columns or {}).items()})
     return rows
+
+
+def _state(names: Sequence[str], item: float) -> str | float:
+    """The name of a state, else the number itself."""
+    return names[int(item)] if item >= 0 and item < len(names) else item
+
+
+def _plain(item: Any) -> str | float:
+    """A value of a further column: text, or a number."""
+    found = item.item() if hasattr(item, "item") else item
+    return found if isinstance(found, (int, float)) else str(found)
 
 
 def _column_rows(value: Any, names: list[str], levels: Levels) -> list[Row]:

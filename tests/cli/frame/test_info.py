@@ -107,7 +107,11 @@ def test_rows_have_a_head_types_missing_values_and_ranges(herd, tmp_path, shown)
 
 def test_a_column_that_is_no_label_is_shown_as_a_column(herd, tmp_path, shown):
     (tmp_path / "c.csv").write_text("x,y\n1.5,-1.25\n2.5,0.5\n")
-    assert "    y       number        0  -1.25  -0.375  0.5\n" in shown("c.csv")
+    alone = shown("c.csv")
+    assert "    y       number        0  -1.25  -0.375  0.5\n" in alone
+    (tmp_path / "r.csv").write_text("a,y\n" + "".join(f"{i},{i % 3}.5\n" for i in range(20)))
+    assert herd("regress", "r.csv", "--target", "y", "-q", "-o", "r.h5").code == 0
+    assert herd("info", "r.h5", "c.csv").out.decode().endswith(alone)  # whatever was read before it
 
 
 def test_a_classifier_has_its_confusion_and_features(herd, tmp_path, shown):

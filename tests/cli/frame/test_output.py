@@ -209,6 +209,15 @@ def test_table_on_a_terminal_is_aligned_and_uncoloured_with_no_color(herd_comman
     assert "model.h5" in shown
 
 
+def test_atoms_on_a_terminal_are_a_table(herd_command, herd_environment, small, tmp_path):
+    code, shown, err = on_terminal([herd_command, "kernel-herd", "small.h5", "-m", "2"], tmp_path, herd_environment())
+    assert code == 0, err
+    lines = shown.splitlines()
+    assert lines[0] == "  run"
+    assert lines[lines.index("  atoms") + 1].split()[:3] == ["atom", "row", "weight"]
+    assert "herd-artifact" not in shown
+
+
 def test_progress_stays_out_of_stdout_and_of_quiet_runs(herd_command, herd_environment, small, tmp_path):
     code, shown, err = on_terminal([herd_command, "fit-rbm", "small.h5", "-o", "out.h5", "--epochs", "1"], tmp_path, herd_environment())
     assert (code, shown) == (0, "")

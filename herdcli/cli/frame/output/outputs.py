@@ -18,7 +18,9 @@ from herdcli.artifacts import Artifact, atomic_output
 from herdcli.artifacts.formats import format_detection
 from herdcli.artifacts.message_numbers import format_size
 from herdcli.artifacts.rows import incremental_dataset
-from herdcli.errors import BadUsage
+from herdcli.cli.frame.output import text_tables
+from herdcli.errors import BadUsage, escape_text
+from herdcli.kinds import kind_of
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -39,8 +41,19 @@ TRAINING = ("fit-rbm", "herd", "nherd-train", "kernel-herd", "ups-infer", "fit-m
 History = Artifact | RestoredHistory | None
 
 
+SHOWN = frozenset({"apply", "sample", "kernel-herd", "ups-infer"})  # whose results a person at a terminal reads as tables
+
+
+def shows_tables(session: Session, format: str | None = None) -> bool:
+    """Whether the result goes to a terminal and is printed as tables there, not refused as a binary file."""
+    plain = session.output == "-" and format is None and session.shard is None
+    return plain and session.command in SHOWN and text_tables.stdout_is_terminal()
+
+
 def check_artifact(session: Session, kind: str, format: str | None = None) -> None:
     """Refuse an artifact at -o that cannot be written, before any work is done."""
+    if shows_tables(session, format):
+        return
     if session.shard is not None and session.command != "convert":  # whose shards are data sets themselves
         kind = f"{kind}-shard"
     if (
@@ -88,6 +101,12 @@ def write_artifact(
     _report_format_losses(session, value, format)
     if recoding is None and session.command not in ("apply", "eval", "sample"):  # whose columns are others
         recoding = session.recoding
+    if shows_tables(session, format):
+        from herdcli.cli.frame.output.summary_text import result_text
+
+        write_text_result(session, escape_text(result_text(value, recoding), keep="\n\t"), summary, "table")
+        session.on_success(partial(_warn_of_findings, session, kind_of(value).name, value))
+        return
     written = artifacts.save(
         session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing, leading=leading
     )

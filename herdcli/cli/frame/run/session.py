@@ -369,6 +369,10 @@ class Session:
         if artifact.kind not in OF_NUMBERS or self.command == "apply":  # what is judged asks for its columns by name itself
             self.target = model_target(artifact) or self.target
 
+    def forget_features(self) -> None:
+        """Read the next input as if no model had been read before it."""
+        self.has_model, self.features, self.target, self.recoding = False, frozenset(), None, None
+
     def with_columns(self, summary: str) -> str:
         """A closing line with what the columns were used as."""
         return summary + describe_use(self.use)

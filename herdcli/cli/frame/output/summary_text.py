@@ -1,0 +1,51 @@
+"""The contents of a result as tables for people: what `herd info` prints, and commands whose result would go to a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from herdcli.cli.frame.output.text_tables import shorten, terminal_width, text_table
+from herdcli.errors import escape_text
+from herdcli.kinds import KINDS, kind_of
+from herdcli.parts import import_named
+
+if TYPE_CHECKING:
+    from herdcli.artifacts.recoding import Recoding
+    from herdcli.evaluation.summaries.summary_table import SummaryTable
+
+DIGITS, MOST_CELL = 5, 160  # significant digits of a number, characters of a cell
+ROWS = "herdcli.evaluation.summaries.data.row_tables"  # of a data set that was made on a terminal: its first rows
+
+
+def state_levels(recoding: Recoding | None) -> Mapping[str, Sequence[str]]:
+    """The names of the states of columns that hold their numbers."""
+    return recoding.levels if recoding and recoding.codes else {}
+
+
+def summary_tables(kind: str, value: object, recoding: Recoding | None) -> list[SummaryTable]:
+    """The tables of an artifact's contents; none of kinds that have no such tables."""
+    path = KINDS[kind].summary
+    found: list[SummaryTable] = [] if path is None else import_named(path)(value, state_levels(recoding))
+    return found
+
+
+def result_text(value: object, recoding: Recoding | None) -> str:
+    """A result that goes to a terminal: the first rows of a data set, the tables of other kinds."""
+    kind = kind_of(value).name
+    tables = import_named(ROWS)(value, state_levels(recoding)) if kind == "dataset" else summary_tables(kind, value, recoding)
+    return tables_text(tables).lstrip("\n")
+
+
+def tables_text(tables: Iterable[SummaryTable]) -> str:
+    """Each table below its title, folded to the width of the terminal, empty columns left out."""
+    from herdcli.evaluation.table import all_columns, display_value, drop_empty_columns
+
+    text = ""
+    for each in tables:
+        rows = drop_empty_columns(each.rows)
+        columns = all_columns(rows)
+        lines = [[shorten(display_value(row.get(name), DIGITS), MOST_CELL) for name in columns] for row in rows]
+        text += f"\n  {escape_text(each.title)}\n" + text_table(columns, lines, width=terminal_width(), indent=4, left=1)
+        text += f"    {escape_text(each.note)}\n" if each.note else ""
+    return text

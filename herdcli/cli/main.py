@@ -45,6 +45,8 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
+BEFORE = ("-q", "--quiet", "-v", "--verbose")  # options that may stand before a command
+
 CYCLES = 100_000  # objects made before cycles are looked for: with Python's 700 that takes 3 % of a short command, in its imports
 
 
@@ -112,10 +114,28 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("-v", "more", is_flag=True, is_eager=True, help="With --version: also show the instruction set of the compiled loops.")
-@click.option("--version", is_flag=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use.")
-def cli(more: bool) -> None:
+START = """\
+herd fits, evaluates and applies probabilistic models.  Try:
+
+  herd data digits | herd fit-rbm | herd eval    learn a model of digits, and see how good it is
+  herd info FILE                                 look at any file: a table, a network, a model
+  herd regress FILE --target COLUMN -o FILE.h5   explain a column by the others
+  herd --help                                    all commands
+  herd COMMAND --help                            one command, with examples
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.option("-v", "--verbose", "more", is_flag=True, is_eager=True, help="As after a command; with --version also the instruction set.")
+@click.option("-q", "--quiet", "less", is_flag=True, help="As after a command: print errors only.")
+@click.option("-V", "--version", is_flag=True, expose_value=False, callback=_print_version, help="Show the version and the kernels in use.")
+@click.pass_context
+def cli(ctx: click.Context, more: bool, less: bool) -> None:
     """Learning and inference by herding, contrastive divergence and Bethe free energies.
 
     \b
@@ -124,6 +144,8 @@ def cli(more: bool) -> None:
     Each command reads a data set or an artifact (a result of herd) from a file or stdin, and writes one artifact to -o FILE
     or stdout.  Progress and messages go to stderr.
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(START, nl=False)
 
 
 def _fail(label: str, message: str, hint: str | None, code: int) -> int:
@@ -197,8 +219,16 @@ def _limit_blas() -> None:
     threadpool_limits(1, user_api="blas")
 
 
+def _behind_command(args: Sequence[str]) -> list[str]:
+    """The arguments with -q and -v from before a command behind its name, where they mean the same."""
+    first = next((place for place, arg in enumerate(args) if arg not in BEFORE), len(args))
+    if not first or first == len(args) or args[first] not in COMMANDS:
+        return list(args)
+    return [args[first], *args[:first], *args[first + 1 :]]
+
+
 def _invoke(args: Sequence[str]) -> int:
-    result: object = cli.main(args=list(args), prog_name="herd", standalone_mode=False)
+    result: object = cli.main(args=_behind_command(args), prog_name="herd", standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 

@@ -13,6 +13,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,9 @@ class Requirement:
         """One message per row that misses the bar; a missing value misses it.  Raises BadUsage for unknown columns and text."""
         columns = all_columns(rows)
         if self.column not in columns:
-            raise BadUsage(f"--require {self}: there is no column '{self.column}'", hint=f"columns: {', '.join(columns)}")
+            close = get_close_matches(self.column, columns, n=1)
+            hint = f"did you mean {close[0]}?  columns: {', '.join(columns)}" if close else f"columns: {', '.join(columns)}"
+            raise BadUsage(f"--require {self}: there is no column '{self.column}'", hint=hint)
         messages = []
         for row in rows:
             value = row.get(self.column)

@@ -276,3 +276,22 @@ def test_bug_is_written_to_a_file(herd_command, herd_environment, tmp_path, scra
     (log,) = scratch.iterdir()
     assert str(log) in done.stderr
     assert "no_such_module" in log.read_text()
+
+
+def test_herd_alone_says_what_to_do(herd):
+    ended = herd()
+    assert (ended.code, ended.err) == (0, "")
+    assert "  herd data digits | herd fit-rbm | herd eval " in ended.out.decode()
+
+
+def test_the_version_has_a_short_option(herd):
+    assert herd("-V").out == herd("--version").out
+
+
+def test_quiet_and_verbose_may_stand_before_the_command(herd, digits):
+    assert herd("-q", "convert", "digits.h5", "-o", "a.csv").err == ""
+    assert herd("convert", "digits.h5", "-o", "b.csv", "-v").err.count("\n") == herd("-v", "convert", "digits.h5", "-o", "c.csv").err.count(
+        "\n"
+    )
+    ended = herd("-q", "convrt")
+    assert (ended.code, ended.err.splitlines()[0]) == (2, "herd: no command 'convrt'; did you mean 'herd convert'?")

@@ -194,8 +194,8 @@ def test_ppca_learns_nothing_from_columns_of_one_value(init: str, near: float) -
     """The noise is that of the columns that vary: the axes and densities of the rows without the others, whose noise is the floor."""
     random = np.random.default_rng(11)
     X = random.normal(size=(300, 2)) @ random.normal(size=(2, 4)) * 2 + 0.5 * random.normal(size=(300, 4)) + [1.0, 5.0, -3.0, 0.0]
-    plain = fit("ppca", X, 2, 400, init=init).parameters
-    whole = fit("ppca", np.insert(X, [1, 3], [[3.0, -0.1]], axis=1), 2, 400, init=init).parameters
+    plain = fit("ppca", X, 2, 1500, init=init).parameters
+    whole = fit("ppca", np.insert(X, [1, 3], [[3.0, -0.1]], axis=1), 2, 1500, init=init).parameters
     varies, floor = [0, 2, 3, 5], 1e-6 * X.var(axis=0).mean()
     np.testing.assert_allclose(whole["noise"], np.where(np.isin(np.arange(6), varies), plain["noise"][0], floor), rtol=near)
     np.testing.assert_array_equal(np.delete(whole["loading"], varies, axis=0), 0.0)

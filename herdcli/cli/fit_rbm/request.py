@@ -288,7 +288,7 @@ class Request:
         default=None,
         record=where_given(),
         only=SINGLE,
-        help="Learn the standard deviation of each gaussian column.  [default: fixed]",
+        help="Learn the standard deviation of each gaussian column; implies --standardize.  [default: fixed]",
     )
     generative_share: float | None = option(
         number(0),

@@ -208,6 +208,27 @@ def test_variances_are_kept_as_the_columns_scale(tmp_path: Path, run: Run) -> No
     np.testing.assert_allclose(artifacts.load("s.h5").value.X.mean(axis=0), rows.mean(axis=0), atol=0.5)
 
 
+def test_learned_variances_do_not_depend_on_the_units_of_columns(tmp_path: Path, run: Run) -> None:
+    """Units that are powers of two leave the same digits: the same model, whose deviations have these units."""
+    random, units = np.random.default_rng(0), np.array([2.0**30, 1.0, 2.0**-30])
+    rows = np.where(random.random((200, 1)) < 0.5, 3.0, -3.0) + 0.7 * random.normal(size=(200, 3))
+    models, figures = [], []
+    for name, X in (("plain", rows), ("units", rows * units)):
+        np.savez(f"{name}.npz", X=X)
+        ended = run("fit-rbm", f"{name}.npz", "--visible-units", "gaussian", "--learn-variances", "--hidden", "2", "-o", f"{name}.h5")
+        assert ended.code == 0, ended.err
+        models.append(artifacts.load(f"{name}.h5").value)
+        told = run("eval", f"{name}.h5").out.splitlines()
+        figures.append(dict(zip(*(line.split("\t") for line in told), strict=True)))
+    plain, scaled = models
+    np.testing.assert_array_equal(scaled.W, plain.W)
+    np.testing.assert_allclose(scaled.column_scale, plain.column_scale * units)
+    np.testing.assert_allclose(scaled.column_mean, plain.column_mean * units)
+    assert figures[1]["verdict"] == figures[0]["verdict"]
+    for name in ("log_likelihood", "independent", "gaussian"):  # a column's density is by the logarithm of its unit lower: here 0 in all
+        assert float(figures[1][name]) == pytest.approx(float(figures[0][name]), abs=1e-4)
+
+
 def test_rows_of_words_are_learned_and_judged_sparse_as_they_are(tmp_path: Path, run: Run) -> None:
     random = np.random.default_rng(0)
     topics = np.array([[0.3, 0.3, 0.3, 0.04, 0.03, 0.03], [0.03, 0.03, 0.04, 0.3, 0.3, 0.3]])

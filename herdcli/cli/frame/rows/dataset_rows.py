@@ -63,6 +63,7 @@ class RowReading:
 
     default  the threshold used, and told, where the data set declares its value range and none is given.
     column_mean, column_scale  (D,) of the model that the rows are for; None: of these rows, where they are standardised.
+    learn_variances  whether a column's deviation is learned, from its own on: as `standardize`, so that units of columns do not matter.
     in_place  the data set's own memory may be taken.  sparse  rows of a CSR matrix may stay one, where a 0 is a unit's 0.
     """
 
@@ -72,6 +73,7 @@ class RowReading:
     threshold: float | None = None
     value_range: tuple[float, float] | None = None
     standardize: bool = False
+    learn_variances: bool = False
     column_mean: Array | None = None
     column_scale: Array | None = None
     in_place: bool = False
@@ -111,7 +113,7 @@ def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, readi
 
         made: object
         if isinstance(data.X, LazyMatrix):
-            training = split == 0 if reading.standardize and units.standard_normal else None
+            training = split == 0 if (reading.standardize or reading.learn_variances) and units.standard_normal else None
             made, mean, scale = streamed_rows.standardized_rows(
                 data.X, values, units, (reading.column_mean, reading.column_scale), training
             )
@@ -145,9 +147,10 @@ def _warn_of_blurred(session: Session, data: Dataset) -> None:
 
 
 def _standardized(session: Session, X: Array, training: Array, units: UnitFamily, reading: RowReading) -> tuple[Array | None, Array | None]:
-    """The means and deviations that gaussian columns are freed of, in place: a model's own, or with --standardize the training rows'."""
+    """The means and deviations that gaussian columns are freed of, in place: a model's own, or with --standardize or --learn-variances the
+    training rows'."""
     mean, scale = reading.column_mean, reading.column_scale
-    if reading.standardize and units.standard_normal and mean is None and training.any():
+    if (reading.standardize or reading.learn_variances) and units.standard_normal and mean is None and training.any():
         mean, scale = dataset_preparation.mean_and_deviation(X[training])
     if mean is not None and scale is not None and X.shape[1] == len(mean):
         X -= mean

@@ -47,6 +47,7 @@ MADE = {  # what makes out.h5 of the files that `folder` has, and the inputs to 
     "kernel-herd target": ("kernel-herd --target gaussian:0,1 --candidates sobol:64 -m 5 -o out.h5", ""),
     "kernel-herd mixture": ("kernel-herd --target mixture:mixture.csv --candidates sobol:64 -m 5 -o out.h5", "mixture.csv"),
     "kernel-herd extend": ("kernel-herd real.csv --extend points.h5 -m 6 -o out.h5", "real.csv points.h5"),
+    "kernel-herd steps": ("kernel-herd real.csv --rule step --step steps.csv -m 3 -o out.h5", "real.csv steps.csv"),
     "network tree": ("network tree --nodes 6 --seed 3 -o out.h5", ""),
     "network convert": ("network convert net.uai -o out.h5", "net.uai"),
     "ups-infer": ("ups-infer net.uai -o out.h5", "net.uai"),
@@ -98,6 +99,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "states.csv").write_text("x0,x1\n0,\n1,0\n")
     (made / "spaces.vw").write_text("1 |a x:1 y:2 |b z:1\n-1 |a x:2 |b z:3 w:1\n1 |a x:1 |b w:2\n")
     (made / "seen.evid").write_text("1 0 1\n")
+    (made / "steps.csv").write_text("size\n0.5\n0.3\n0.2\n")
     (made / "mixture.csv").write_text("weight,mean,sd\n0.5,-1,1\n0.5,1,1\n")
     for line in (
         "fit-rbm bits.csv --label y --hidden 4 --epochs 1 -o rbm.h5",

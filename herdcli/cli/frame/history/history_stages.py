@@ -27,6 +27,7 @@ SOURCES = ("data", "network", "weights")  # roles of what a command's first argu
 BY_ROLE = {  # command and role -> options that may have named the input; other roles have the name of their option
     ("merge", "data"): ("data",),
     ("kernel-herd", "extended"): ("extend",),
+    ("kernel-herd", "step"): ("rates",),
     ("regress", "covariance"): ("gls",),
     ("fit-mrf", "structure"): ("edges", "clusters", "features"),
     ("ups-infer", "evidence"): ("evidence_rows", "evidence"),

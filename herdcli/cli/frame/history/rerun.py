@@ -15,6 +15,7 @@ from herdcli import __version__, artifacts
 from herdcli.artifacts.sealed import artifact_comparison
 from herdcli.artifacts.sealed.file_digests import accepted_digests
 from herdcli.cli.frame.history.history_stages import Stage, history_stages, stage_request
+from herdcli.cli.frame.history.request import FILE
 from herdcli.cli.frame.history.sandboxed_rerun import RerunLimits, rerun_stage
 from herdcli.errors import NegativeResult, NoInput
 from herdcli.scratch import scratch_folder
@@ -46,7 +47,7 @@ def rerun_verdict(session: Session, path: str, given: Mapping[str, str], bounds:
     first = _first_stage(stages, given, original.name)
     with scratch_folder() as folder:
         for stage in stages[first:]:  # before any of them runs
-            stage_request(stage, {each.role: "" for each in stage.inputs}, original.name, folder)
+            stage_request(stage, {each.role: FILE for each in stage.inputs}, original.name, folder)
         suffix = "parquet" if Path(path).suffix == ".parquet" else "h5"
         made: str | None = None
         for stage in stages[first:]:

@@ -439,12 +439,12 @@ def of_regression(row: Row, value: Any) -> list[str]:
     return []
 
 
-def training_remark(kind: str, value: Any, told: Iterable[str] = (), *, map: Callable[..., Any] = map) -> str | None:
+def training_remark(kind: str, judged: tuple[str | None, Row], told: Iterable[str] = ()) -> str | None:
     """What is said at the end of training: the verdict and what helps; None where it is ok, or not known.
 
-    told  warnings that the command has given already; findings that one of them has told are left out.
+    judged  as of `quick_verdict`.  told  warnings that the command has given already; findings that one of them has told are left out.
     """
-    wrong, row = quick_verdict(kind, value, map=map)
+    wrong, row = judged
     before = list(told)
     new = [each for each in split_findings(wrong) if each != NO_ROWS and not any(TOLD.get(each, each) in text for text in before)]
     return verdict_sentence(join_findings(new), row, kind) if new else None

@@ -138,3 +138,23 @@ def test_a_table_begins_with_the_verdict_and_the_main_figure_with_its_error_and_
 def test_titles_are_words():
     titles = [column_descriptions.figure_title(name) for name in ("log_likelihood", "log_z_method", "error_1nn", "r2", "weight_norm")]
     assert titles == ["log-likelihood", "log Z method", "error 1-NN", "R²", "weight norm"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "baseline", "text"),
+    [
+        ("rbm", {"log_likelihood": -17.1234, "independent": -25.2, "log_z_method": "exact"}, "independent",
+         "held-out log-likelihood -17.12 (independent columns -25.2)"),
+        ("rbm", {"log_likelihood": -17.1234, "independent": -25.2, "log_z_method": "annealed"}, "independent",
+         "held-out log-likelihood up to -17.12 (independent columns -25.2)"),
+        ("regression", {"log_likelihood": -2.0, "independent": -3.0}, "independent", "held-out log-likelihood -2 (mean response -3)"),
+        ("classifier", {"error": 0.05, "error_majority": 0.9}, "error_majority", "held-out error 0.05 (majority 0.9)"),
+        ("mixture", {"log_likelihood": -4.0, "log_likelihood_baseline": -5.0, "log_likelihood_gaussian": -5.0}, "log_likelihood_baseline",
+         "held-out log-likelihood -4 (one Gaussian -5)"),
+        ("herding", {"moment_gap": 0.1, "moment_gap_random": 0.2}, "moment_gap_random", "moment gap 0.1 (independent draws 0.2)"),
+        ("classifier", {"error": None, "error_majority": None}, "error_majority", ""),
+        ("network", {"log_z": 1.0}, "independent", ""),
+    ],
+)  # fmt: skip
+def test_the_last_line_of_a_fit_has_its_main_figure_beside_the_baseline(kind, row, baseline, text):
+    assert figure_relations.held_out_figure(kind, row, baseline) == text

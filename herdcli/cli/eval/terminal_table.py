@@ -17,6 +17,7 @@ from herdcli.evaluation.verdicts import finding_advice, split_findings
 if TYPE_CHECKING:
     from herdcli.evaluation.table import Row, Value
 
+GAINS = {"gaussian": "gaussian_gain_se", "log_likelihood_linear": "linear_gain_se"}  # further baseline -> error of what is gained
 DIGITS = 5  # significant digits of a figure
 
 
@@ -78,7 +79,7 @@ def _leading_figures(row: Row) -> Iterator[str]:
     owned |= {error for own, error in relations.ERRORS.items() if row.get(own) is not None}
     owned |= {end for own, ends in relations.INTERVALS.items() if row.get(own) is not None for end in ends}
     if relations.owner_gain(row):
-        owned |= {"gain", "gain_se", "gaussian_gain_se"}
+        owned |= {"gain", "gain_se", "gaussian_gain_se", "linear_gain_se"}
     for name in relations.main_first(row):
         if name not in ("file", "kind", "verdict") and name not in owned and row.get(name) is not None:
             yield name
@@ -113,11 +114,11 @@ def _beside(row: Row, name: str) -> str:
     if best is not None:
         values = {named or "log_likelihood_baseline": best, **values}
     for number, (baseline, value) in enumerate(values.items()):
-        text = f"{relations.LABELS[baseline]} {table.display_value(value, DIGITS)}"
+        text = f"{relations.baseline_label(baseline, str(row.get('kind')))} {table.display_value(value, DIGITS)}"
         if not number:
             text += _gain_text(row, name, float(own) - float(value or 0.0))
-        elif baseline == "gaussian" and row.get("gaussian_gain_se") is not None:
-            text += f", gain {value_with_error(float(own) - float(value or 0.0), row['gaussian_gain_se'])}"
+        elif row.get(error := GAINS.get(baseline, "")) is not None:
+            text += f", gain {value_with_error(float(own) - float(value or 0.0), row[error])}"
         parts.append(text)
     return "; ".join(parts)
 

@@ -14,7 +14,6 @@ from herdcli.cli.frame.options.common_options import stage
 from herdcli.cli.frame.options.declaration import OUTPUT, choice, option, whole
 from herdcli.cli.frame.options.help_pages import Command
 from herdcli.cli.frame.output import summary_text
-from herdcli.cli.frame.rows.network_files import load_model
 from herdcli.cli.frame.run.console import printable_name, write_stdout
 from herdcli.errors import DataError, HerdError, escape_text
 from herdcli.records import dataclass
@@ -70,6 +69,8 @@ def command(session: Session, request: Request) -> None:
 
 def _load(session: Session, path: str) -> Artifact:
     """Each file that herd reads, rows with gaps too; a table whose labels, weights or splits are none has features by these names."""
+    from herdcli.cli.frame.rows.network_files import load_model
+
     try:
         return load_model(session, path, path, None, raw=True)
     except DataError:

@@ -70,16 +70,21 @@ def _likelihood_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
             gap += float((free_energies([h], part, map) - value.training_energy[m]).sum())
     scale = 0.0 if value.column_scale is None else float(np.log(value.column_scale, dtype=np.float64).sum())
     base, error = compare_with_independent(value, groups, each)
-    row: Row = {"log_likelihood": own / count - scale, "independent": base, "gain_se": error} | gaussian_baseline_columns(
-        value, groups, each
-    )
+    exact = all(_is_summable(value.harmonium(m)) for m in groups)
+    row: Row = {"log_likelihood": own / count - scale, "log_z_method": "exact" if exact else "annealed"}
+    row |= {"independent": base, "gain_se": error} | gaussian_baseline_columns(value, groups, each)
     return row if value.training_energy is None else row | {"free_energy_gap": gap / count}
 
 
 def _word_count_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
     found: Row = dict(word_count_columns(value, groups, AIS, map))
     raised = found["log_likelihood"] + SURE * found["log_likelihood_se"]
-    return {"log_likelihood": raised} | {name: found[name] for name in ("independent", "gain_se", "perplexity")}
+    return {"log_likelihood": raised, "log_z_method": "annealed"} | {name: found[name] for name in ("independent", "gain_se", "perplexity")}
+
+
+def _is_summable(h: Harmonium) -> bool:
+    """Whether log Z is summed over all states of a layer."""
+    return min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1])) <= STATES
 
 
 def _quick_log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:
@@ -103,4 +108,4 @@ def quick_dbn_metrics(value: DBN, *, map: Map = map) -> Row:
     row: Row = dict(dbn.metrics(DBN([replace(first, holdout=fewer, scores=None), *value.layers[1:]]), AIS, map=map))
     for name in ("log_likelihood_bound", "log_likelihood_first"):
         row[name] = row[name] + SURE * row[f"{name}_se"]
-    return row
+    return row | {"log_z_method": "annealed"}

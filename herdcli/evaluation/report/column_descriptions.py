@@ -196,6 +196,10 @@ MEANT = {
     "weight_norm": "size of the weights at the end",
     "width": "width of the prediction intervals",
     "wins": "tasks on which the first algorithm has the smaller error",
+    "linear_gain_se": "standard error, over rows, of what log_likelihood is above log_likelihood_linear",
+    "log_likelihood_linear": "baseline: the same of a linear model of the same columns",
+    "parameters": "weights and biases of the network",
+    "rmse_linear": "baseline: the same of a linear model of the same columns",
 }
 ENDINGS = {
     "_se": "standard error of {}, from the estimate of log Z",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+
+from herdcli.evaluation.report.column_descriptions import figure_title
 
 # figure -> its baselines, the first of which gain_se is for
 BASELINES: dict[str, tuple[str, ...]] = {
@@ -18,12 +21,13 @@ BASELINES: dict[str, tuple[str, ...]] = {
         "log_likelihood_persistence",
         "log_likelihood_unlinked",
         "log_likelihood_alone",
+        "log_likelihood_linear",
     ),
     "log_likelihood_bound": ("independent", "log_likelihood_first"),
     "log_z": ("log_z_mean_field",),
     "squared_error": ("squared_error_baseline",),
     "error": ("error_majority", "error_1nn", "error_centroid", "error_linear"),
-    "rmse": ("rmse_mean", "rmse_alone"),
+    "rmse": ("rmse_mean", "rmse_linear", "rmse_alone"),
     "hamming": ("hamming_none",),
     "perplexity": ("perplexity_independent",),
     "mmd": ("mmd_random", "sampling_floor"),
@@ -61,6 +65,8 @@ LABELS: dict[str, str] = {
     "log_likelihood_unlinked": "without the rows before",
     "log_likelihood_alone": "row by itself",
     "log_likelihood_first": "first layer",
+    "log_likelihood_linear": "linear model",
+    "rmse_linear": "linear model",
     "log_z_mean_field": "mean field",
     "squared_error_baseline": "mean",
     "error_majority": "majority",
@@ -111,7 +117,30 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 OTHER = "other figures"  # the section of those that stand nowhere
+NOT_OF_ROWS = frozenset({"moment_gap", "reconstruction"})  # figures that no held-out rows are needed for
 FIRST = ("file", "verdict")  # of a table of several artifacts
+
+
+def baseline_label(baseline: str, kind: str = "") -> str:
+    """What a baseline is, in a few words."""
+    return "mean response" if kind in ("regression", "perceptron") and baseline == "independent" else LABELS[baseline]
+
+
+def held_out_figure(kind: str, row: Mapping[str, object], baseline: str | None) -> str:
+    """The main figure of a row beside its baseline, for the last line of a fit; nothing where the row has none."""
+    own = next((name for name, others in BASELINES.items() if baseline in others and row.get(name) is not None), None)
+    if own is None or baseline is None:
+        return ""
+    value, base = row[own], row.get(baseline)
+    if not isinstance(value, (int, float)) or not isinstance(base, (int, float)) or not math.isfinite(value):
+        return ""
+    # Of what is annealed in short the verdict raises the figure by its error: the end of an interval.
+    limit = "up to " if row.get("log_z_method") == "annealed" else ""
+    same = next(
+        (name for name in BASELINES[own] if name != baseline and row.get(name) == base), baseline
+    )  # what the better of two is called
+    where = "" if own in NOT_OF_ROWS else "held-out "
+    return f"{where}{figure_title(own)} {limit}{value:.4g} ({baseline_label(same, kind)} {base:.4g})"
 
 
 def owner_gain(row: Mapping[str, object]) -> str | None:

@@ -79,7 +79,8 @@ def test_help_and_h_are_the_same(herd):
 
 def test_closing_line(herd, small, quick):
     ended = herd(*quick("small.h5", "-o", "out.h5"))
-    assert re.match(r"fit-rbm: 4 hidden, 2 epochs, \d+\.\d s → rbm \d+(\.\d+)? kB\n", ended.err)
+    figure = r"held-out log-likelihood -\d+(\.\d+)? \(independent columns -\d+(\.\d+)?\)"
+    assert re.match(rf"fit-rbm: 4 hidden, 2 epochs, {figure}, \d+\.\d s → rbm \d+(\.\d+)? kB\n", ended.err)
 
 
 def test_quiet_says_nothing(herd, small, quick):

@@ -8,7 +8,7 @@ What goes to -o is the end of a run: the closing line is printed and the checkpo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from herdcli.artifacts.message_numbers import format_size
 from herdcli.artifacts.rows import incremental_dataset
 from herdcli.cli.frame.output import text_tables
 from herdcli.errors import BadUsage, escape_text
-from herdcli.kinds import kind_of
+from herdcli.kinds import KINDS, kind_of
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ TRAINING = ("fit-rbm", "herd", "nherd-train", "kernel-herd", "ups-infer", "fit-m
 History = Artifact | RestoredHistory | None
 
 
+SAID = frozenset({"samples", "beliefs"})  # kinds whose closing lines have such a figure, or no held-out one
 SHOWN = frozenset({"apply", "sample", "kernel-herd", "ups-infer"})  # whose results a person at a terminal reads as tables
 
 
@@ -105,13 +106,15 @@ def write_artifact(
         from herdcli.cli.frame.output.summary_text import result_text
 
         write_text_result(session, escape_text(result_text(value, recoding), keep="\n\t"), summary, "table")
-        session.on_success(partial(_warn_of_findings, session, kind_of(value).name, value))
+        kind = kind_of(value).name
+        session.on_success(partial(_warn_of_findings, session, kind, _judge(session, kind, value)))
         return
     written = artifacts.save(
         session.output, value, records, format=format, clobber=session.clobber, recoding=recoding, missing=missing, leading=leading
     )
-    _report_finished(session, summary, f"{written.kind} {format_size(written.size)}")
-    session.on_success(partial(_warn_of_findings, session, written.kind, value))
+    judged = _judge(session, written.kind, value)
+    _report_finished(session, summary + _held_out_figure(written.kind, judged), f"{written.kind} {format_size(written.size)}")
+    session.on_success(partial(_warn_of_findings, session, written.kind, judged))
 
 
 def _report_format_losses(session: Session, value: object, format: str | None) -> None:
@@ -125,20 +128,36 @@ def _report_format_losses(session: Session, value: object, format: str | None) -
             session.console.note(line)
 
 
-def _warn_of_findings(session: Session, kind: str, value: object) -> None:
-    """Warn at the end of training where `eval` would find something wrong."""
-    if session.command not in TRAINING:
-        return
-    from herdcli.errors import HerdError
-
+def _judge(session: Session, kind: str, value: object) -> tuple[str | None, Mapping[str, object]]:
+    """The verdict on what training made, and the figures it needs; nothing of other commands, and of what is not judged."""
     if session.command not in TRAINING or session.console.verbosity < 0:
-        return
+        return None, {}
+    from herdcli.errors import HerdError
     from herdcli.evaluation import verdicts
 
     try:
-        remark = verdicts.training_remark(kind, value, session.console.warned, map=session.map)
+        return verdicts.quick_verdict(kind, value, map=session.map)
     except HerdError:  # what cannot be judged without options, as classes without validation rows
+        return None, {}
+
+
+def _held_out_figure(kind: str, judged: tuple[str | None, Mapping[str, object]]) -> str:
+    """`, held-out …` for the closing line, where a fit has a figure that its summary does not have."""
+    if not judged[1] or kind in SAID:
+        return ""
+    from herdcli.evaluation.report.figure_relations import held_out_figure
+
+    figure = held_out_figure(kind, judged[1], KINDS[kind].baseline)
+    return f", {figure}" if figure else ""
+
+
+def _warn_of_findings(session: Session, kind: str, judged: tuple[str | None, Mapping[str, object]]) -> None:
+    """Warn at the end of training where `eval` would find something wrong."""
+    if judged[0] is None:
         return
+    from herdcli.evaluation import verdicts
+
+    remark = verdicts.training_remark(kind, judged, session.console.warned)
     if remark is not None:
         session.console.warn(remark)
 

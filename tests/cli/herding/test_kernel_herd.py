@@ -217,7 +217,7 @@ REFUSED = {
     "candidates of facilities": (
         ["rows.csv", "-m", 5, "--rule", "facility-location", "--candidates", "one.csv"],
         2,
-        "not with --candidates",
+        "does not work with --candidates",
     ),
     "swaps of pivots": (["rows.csv", "-m", 5, "--rule", "rpcholesky", "--refine", 1], 2, "but --rule rpcholesky gives other weights"),
     "scores of facilities": (

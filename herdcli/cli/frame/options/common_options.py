@@ -20,7 +20,7 @@ import click
 
 from herdcli.cli.frame.history.request import recorded_options
 from herdcli.cli.frame.options import shared_options
-from herdcli.cli.frame.options.declaration import Never, OptionGroup, ParsedType, check, check_options, click_options, shared_option
+from herdcli.cli.frame.options.declaration import Never, OptionGroup, check, check_options, click_options, shared_option
 from herdcli.cli.frame.options.help_pages import place_of
 from herdcli.cli.frame.options.session_options import DECLARED, SessionOptions, option_group, own_shard_option
 from herdcli.cli.frame.run.console import Console
@@ -39,9 +39,6 @@ else:
 
 Command = Callable[..., Any]  # what click decorates
 Decorator = Callable[[Command], Command]
-
-
-Parsed = ParsedType
 
 
 INTERVAL = shared_options.INTERVAL.click_type

@@ -133,6 +133,7 @@ KINDS: dict[str, Kind] = {
                 "dead units",
                 "not reliable",
                 "worse than majority",
+                "no better than chance",
             ),
             findings="herdcli.evaluation.verdicts.rbm_findings",
             advice={
@@ -206,7 +207,7 @@ KINDS: dict[str, Kind] = {
             exports={"netcdf": "herdcli.artifacts.formats.inference_data.write_herding"},
             metrics="herdcli.evaluation.figures.herding.metrics",
             baseline="moment_gap_random",
-            verdicts=("not converged", "worse than random", "worse than majority"),
+            verdicts=("not converged", "worse than random", "worse than majority", "no better than chance"),
             findings="herdcli.evaluation.verdicts.herding_findings",
             advice={"worse than random": "more --iterations, or --variant safe"},
             tolerance=0.0,  # weights are integers, which do not round

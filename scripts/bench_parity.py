@@ -1,12 +1,13 @@
 """What learns parities: RBMs of three sets whose columns are independent in pairs, by the options that a hint may name.
 
-    python scripts/bench_parity.py > results/parity-hint.md
+    python scripts/bench_parity.py [--only TITLE] > results/parity-hint.md
 
 Each set has noisy parities, which no pair of columns shows: the default options end in the verdict `learned nothing`.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import subprocess
@@ -65,12 +66,17 @@ def row(X: np.ndarray, options: tuple[str, ...], folder: Path) -> dict[str, obje
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=tuple(SETS), default=None, help="Print the line of one set.")
+    only = parser.parse_args().only
     print("# What learns parities\n")
     print("Test log-likelihood, nats a row, of `herd fit-rbm --hidden 8` with further options; made by `scripts/bench_parity.py`.\n")
     print("| set | independent | best possible | " + " | ".join(LINES) + " |")
     print("|---|---|---|" + "---|" * len(LINES))
     with tempfile.TemporaryDirectory() as name:
         for (title, X), count in zip(SETS.items(), (2, 3, 1), strict=True):
+            if only not in (None, title):
+                continue
             rows = [row(X, options, Path(name)) for options in LINES.values()]
             cells = [f"{each['log_likelihood']:.2f}" + (" ×" if each["verdict"] != "ok" else "") for each in rows]
             print(f"| {title} | {rows[0]['independent']:.2f} | {best(X, count):.2f} | " + " | ".join(cells) + " |", flush=True)

@@ -182,8 +182,15 @@ def pair_findings(row: Row, value: Any) -> list[str]:
 
 
 def _majority_finding(row: Row) -> str | None:
-    error, majority = row.get("error"), row.get("error_majority")
-    return "worse than majority" if error is not None and majority is not None and error >= majority else None
+    """Errors beside the commonest class's; where their standard error is known, a difference within ERRORS of it is chance."""
+    error, majority, spread = row.get("error"), row.get("error_majority"), row.get("error_gain_se")
+    if error is None or majority is None:
+        return None
+    if spread is None:
+        return "worse than majority" if error >= majority else None
+    if error - majority > ERRORS * spread:
+        return "worse than majority"
+    return "no better than chance" if error >= majority or majority - error < ERRORS * spread else None
 
 
 def classifier_findings(row: Row, value: Any) -> list[str]:

@@ -156,3 +156,33 @@ def test_each_part_of_a_verdict_has_its_advice():
         "forecasts grow without bound: fewer --components, more rows, or differences of the rows)"
     )
     assert verdicts.verdict_sentence("diverged; odd", {}) == "verdict: diverged; odd (a lower --learning-rate, or scale the columns)"
+
+
+@pytest.mark.parametrize(
+    ("error", "finding"),
+    [(0.10, None), (0.62, None), (0.67, "no better than chance"), (0.73, "no better than chance"), (0.78, "worse than majority")],
+)
+def test_errors_of_models_of_classes_are_held_to_their_standard_error(error, finding):
+    """The commonest class is wrong in 70 % of the rows; differences of up to 2 × .03 are chance, in either direction."""
+    assert verdicts._majority_finding({"error": error, "error_majority": 0.7, "error_gain_se": 0.03}) == finding
+    assert verdicts._majority_finding({"error": error, "error_majority": 0.7}) == ("worse than majority" if error > 0.7 else None)
+
+
+def test_the_standard_error_of_errors_is_of_the_same_rows():
+    from herdcli.evaluation.baselines.energy_classification import classification_errors
+    from herdcli.evaluation.evaluation_settings import EvaluationSettings
+    from herdcli.numerics.scores import Scores
+
+    random, n = np.random.default_rng(0), 400
+    y = random.integers(0, 2, n)
+    energy = np.column_stack([y, 1 - y]) * 1.5 + random.normal(size=(n, 2))
+    split = np.repeat(np.array([1, 2], dtype=np.uint8), n // 2)
+    found = classification_errors(Scores(energy=energy, y=y, split=split, nearest=y, majority=1), EvaluationSettings())
+    test, b = split == 2, n // 2
+    wrong = found["error"] * b  # rows that the model gets wrong, and of these those of class 1
+    assert 0.05 < found["error"] < 0.3
+    # gains are 1, 0 and −1: the variance of their mean, over rows that one of both alone gets right
+    zero = int((y[test] == 0).sum())
+    gain = (zero - wrong) / b
+    least, most = (np.sqrt((zero - 2 * wrong) / b - gain**2) if zero > 2 * wrong else 0.0), np.sqrt((zero + wrong) / b - gain**2)
+    assert least <= found["error_gain_se"] * np.sqrt(b - 1) <= most

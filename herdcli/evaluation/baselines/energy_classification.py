@@ -52,14 +52,19 @@ def class_probabilities(scores: Scores, energy: Array, settings: EvaluationSetti
 
 
 def classification_errors(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
-    """Error of the calibrated energies on test rows, beside the two baselines."""
+    """Error of the calibrated energies on test rows, beside the two baselines.
+
+    error_gain_se  standard error over these rows of error_majority − error; None of fewer than two.
+    """
     test = scores.split == TEST
     if not test.any():
         return {}
     y = scores.y[test]
     predicted = class_probabilities(scores, scores.energy[test], settings).argmax(axis=1)
+    gain = (y != scores.majority).astype(np.float64) - (predicted != y)
     return {
         "error": float(np.mean(predicted != y)),
         "error_1nn": float(np.mean(scores.nearest[test] != y)),
         "error_majority": float(np.mean(y != scores.majority)),
+        "error_gain_se": float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else None,
     }

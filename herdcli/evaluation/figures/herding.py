@@ -32,6 +32,7 @@ COLUMNS = (
     "error_train",
     "error_1nn",
     "error_majority",
+    "error_gain_se",
 )
 
 

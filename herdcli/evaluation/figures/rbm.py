@@ -55,6 +55,7 @@ COLUMNS = (
     "error",
     "error_1nn",
     "error_majority",
+    "error_gain_se",
 )
 TRACKED = 0.5  # nats: standard error beyond which a tracked log-likelihood is not relied on
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K

@@ -88,6 +88,7 @@ FORMULAS: dict[str, tuple[str, str]] = {
     "error_centroid": ("(1/n) Σ [class of the nearest mean ≠ y], columns standardised", COMPUTED),
     "error_linear": ("(1/n) Σ [ŷ of ridge regression on indicators of classes ≠ y]", COMPUTED),
     "error_majority": ("1 − max_c n_c/n", COMPUTED),
+    "error_gain_se": ("s/√n, s the standard deviation over rows of [y ≠ majority] − [ŷ ≠ y]", COMPUTED),
     "error_train": ("(1/N) Σ [ŷ ≠ y] over the N training rows", COMPUTED),
     "estimated_error": ("max |b_i(x_i) − p̂_i(x_i)|, p̂ by exact inference or short Gibbs chains", COMPUTED),
     "exact_cells": ("Σ of the cells of the junction tree's cliques", "Lauritzen & Spiegelhalter (1988)"),

@@ -2,6 +2,8 @@
 
     python scripts/bench_gls_coverage.py [--draws 1000] [--rows 60] [--only ar1|variance] > results/gls_coverage.tsv
 
+--strength X and --columns NAME choose single lines of the table, for runs of more draws.
+
 Errors of `ar1` are stationary with a correlation of `strength`.  Errors of `variance` are independent, and the log of their variance is
 linear in the first column.  Columns are independent normal numbers, a line in time and normal numbers, or an AR(1) of .8 and one of .5.
 For each design stand the shares of draws whose interval covers each coefficient, and beside them those of plain least squares.
@@ -79,11 +81,16 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=60)
     parser.add_argument("--only", choices=("ar1", "variance"), default=None)
+    parser.add_argument("--strength", type=float, default=None, help="Only cases of this strength.")
+    parser.add_argument("--columns", choices=("normal", "trend", "ar"), default=None, help="Only cases of these columns.")
     options = parser.parse_args()
     print("gls\tcolumns\tstrength\tdraws\tfirst\tsecond\tintercept\tfirst (plain)\tsecond (plain)\tintercept (plain)")
     cases = [("ar1", design, rho) for rho in (0.3, 0.6, 0.9) for design in ("normal", "trend", "ar")]
     cases += [("variance", design, size) for size in (0.5, 1.0) for design in ("normal", "trend")]
-    for form, design, strength in [case for case in cases if options.only in (None, case[0])]:
+    chosen = (options.only, options.columns, options.strength)
+    for form, design, strength in cases:
+        if any(asked not in (None, own) for asked, own in zip(chosen, (form, design, strength), strict=True)):
+            continue
         own, plain = coverage(form, design, strength, options.rows, options.draws)
         print(form, design, strength, options.draws, *(f"{share:.3f}" for share in (*own, *plain)), sep="\t", flush=True)
 

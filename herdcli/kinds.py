@@ -79,7 +79,9 @@ class Kind:
         """The dataclass of one version; DataError for a version newer than this program."""
         if not 1 <= version <= self.version:
             hint = "update with: pip install --upgrade herdcli"
-            raise DataError(f"is a {self.name} of version {version}, this herd reads versions up to {self.version}", where=where, hint=hint)
+            raise DataError(
+                f"is a {self.name} of version {version}, but this herd reads only versions up to {self.version}", where=where, hint=hint
+            )
         found: type[Any] = import_named(self.versions[version - 1])
         return found
 

@@ -177,7 +177,7 @@ def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
     """Raise DataError unless offsets rise from 0 to `count`, the length of the array they divide."""
     ends = offset.astype(np.int64)  # differences of unsigned numbers would wrap
     if not ends.size or ends[0] != 0 or ends[-1] != count or (ends[1:] < ends[:-1]).any():
-        raise DataError(f"dataset '{name}' does not divide '{what}'")
+        raise DataError(f"dataset '{name}' does not divide '{what}' into consecutive parts")
 
 
 def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_present: Collection[str] = ()) -> None:
@@ -196,7 +196,7 @@ def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_prese
                 found[f"with or without '{declared.name}'"] = item is not None
             for what, value in found.items():
                 if first.setdefault(what, value) != value:
-                    raise DataError(f"has parts that differ {what}", hint="make the shards anew")
+                    raise DataError(f"has parts that differ {what}", hint="make the shards again")
 
 
 def check_like(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:

@@ -42,7 +42,7 @@ class ShardPlace:
     def stretch(self, rows: int) -> tuple[int, int]:
         """The first of its rows and the one behind its last, of rows that are dealt in stretches.  Raises BadUsage where there are none."""
         if rows < self.count:
-            raise BadUsage(f"{self.name}: there are {rows} rows", hint=f"--shard {min(self.index, rows)}/{rows}, or less shards")
+            raise BadUsage(f"{self.name}: there are {rows} rows", hint=f"--shard {min(self.index, rows)}/{rows}, or fewer shards")
         return rows * (self.index - 1) // self.count, rows * self.index // self.count
 
 

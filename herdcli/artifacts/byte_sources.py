@@ -68,7 +68,7 @@ class Source:
     def require_unchanged(self) -> None:
         """Raise DataError where a regular file has been written to since it was opened; one that has another name now is the same."""
         if self._begun is not None and _file_state(self._descriptor) != self._begun:
-            raise DataError("changed while the run was going on", where=self.name, hint="run it again")
+            raise DataError("changed during the run", where=self.name, hint="run it again")
 
     @property
     def sha256(self) -> str:

@@ -159,7 +159,7 @@ def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
     for name in keep:
         if name not in (data.columns or {}) and name != "y":  # which a sealed data set has as its labels, and others may not have
             hint = "herd convert --keep NAME keeps a column of an unsealed file"
-            raise BadUsage(f"has no further column '{name}'", where=where, hint=hint)
+            raise BadUsage(f"has no extra column '{name}'", where=where, hint=hint)
 
 
 def _read_source(source: Source, input_format: str | None, options: LoadOptions) -> Artifact:

@@ -61,7 +61,7 @@ def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, di
             raise DataError(
                 f"column '{name}' has lists of {length} numbers, too many to become columns next to the others",
                 where=where,
-                hint=f"name it x, or --drop {name}",
+                hint=f"rename it to x, or leave it out: --drop {name}",
             )
         parts[name] = [f"{name}_{place}" for place in range(length)]
         columns += [_list_place(column, place) for place in range(length)]

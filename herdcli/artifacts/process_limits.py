@@ -158,5 +158,5 @@ def memory_error_for(error: BaseException, inputs: Sequence[str] = ()) -> DataEr
 def memory_error(*, where: str | None = None) -> DataError:
     """The line for work that memory did not suffice for."""
     if not _allowed:
-        return DataError("does not fit into memory", where=where, hint="use fewer rows, or a machine with more")
+        return DataError("does not fit into memory", where=where, hint="use fewer rows, or a machine with more memory")
     return DataError(f"takes more memory than the {format_size(max(_allowed[-1], SHARE))} allowed", where=where, hint=HINT)

@@ -59,7 +59,7 @@ class PackedCommand:
             return
         address, seen = next(iter(blind.items()))
         missing = self.files[seen.index(False)]
-        farm.note(f"the worker {address} does not see {missing['name']}: workers are sent what they do not see")
+        farm.note(f"the worker {address} cannot read {missing['name']}, so the input files are sent to the workers")
         self.send(farm)
 
     def send(self, farm: WorkerPool) -> None:
@@ -77,13 +77,19 @@ class PackedCommand:
 def _file_digest(file: worker_tasks.File) -> bytes:
     name, status = file["name"], os.stat(file["path"])
     if file["sha256"] is None:
-        raise NoInput("is a folder, which not all workers see", where=name, hint="put it where they do, or give a file")
+        raise NoInput(
+            "is a folder that some workers cannot read", where=name, hint="put it on a disk that all workers share, or give a file"
+        )
     if status.st_size > MOST_SENT:
-        raise NoInput("is too large to send to workers, which do not all see it", where=name, hint="put it where they do")
+        raise NoInput(
+            "is too large to send to the workers, and some of them cannot read it",
+            where=name,
+            hint="put it on a disk that all workers share",
+        )
     with open(file["path"], "rb") as stream:
         content = stream.read()
     if worker_tasks.file_digest(file["path"], status.st_mtime_ns, status.st_ino) != file["sha256"]:
-        raise DataError("changed while the run was going on", where=name, hint="run it again")
+        raise DataError("changed during the run", where=name, hint="run it again")
     return content
 
 

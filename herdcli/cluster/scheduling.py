@@ -119,7 +119,7 @@ class ShardScheduling:
         if self.failures[number] > self.retries:
             times = f"{self.failures[number]} times" if self.retries else "once"
             raise Unavailable(f"shard {number + 1} failed {times}: {why}", hint="--retries N tries more often")
-        self.farm.note(f"shard {number + 1} is done again: {why}")
+        self.farm.note(f"shard {number + 1} is repeated: {why}")
 
     def progress(self, state: SchedulingState) -> RunProgress:
         """Shards that have come in."""

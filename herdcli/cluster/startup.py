@@ -114,7 +114,7 @@ def plain_start_errors(where: ClusterAddress) -> Iterator[None]:
     except (HerdError, ImportError, KeyboardInterrupt, GeneratorExit):
         raise
     except TypeError as error:
-        raise BadUsage(f"--cluster {where} does not take these settings ({_error_line(error)})", hint="look at --cluster-option") from error
+        raise BadUsage(f"--cluster {where} does not take these settings ({_error_line(error)})", hint="check --cluster-option") from error
     except Exception as error:
         raise Unavailable(f"--cluster {where} does not start ({_error_line(error)})") from error
 
@@ -144,7 +144,7 @@ def _tls_settings(asked: ClusterOptions) -> Any:
 
     for name, path in given.items():
         if path is not None and not os.path.isfile(path):
-            raise BadUsage(f"--cluster-option {name.replace('_', '-')}={path}: no such file", hint="its name is that of a file here")
+            raise BadUsage(f"--cluster-option {name.replace('_', '-')}={path}: no such file", hint="name a file on this machine")
     certificate, own_key = given["tls_cert"], given["tls_key"]
     roles = {
         f"tls_{role}_{part}": value
@@ -276,10 +276,12 @@ def _start_queue(asked: ClusterOptions, size: WorkerSize, security: Any, folder:
 
     kind, wanted = asked.where.kind, keyword_options(asked)
     if not {"interface", "host"} & set(wanted):
-        hint = "--cluster-option interface=eth0, or host=ADDRESS, and certificates where others use that network"
-        raise BadUsage(f"--cluster {asked.where}: its workers must reach this machine, which listens to no other unless told", hint=hint)
+        hint = "name the network: --cluster-option interface=eth0, or host=ADDRESS; use certificates if others share it"
+        raise BadUsage(
+            f"--cluster {asked.where}: its workers must reach this machine, but it accepts no connections from others", hint=hint
+        )
     if shutil.which(SUBMIT[kind]) is None:
-        raise Unavailable(f"--cluster {asked.where}: there is no {SUBMIT[kind]} here", hint="run it where jobs are submitted from")
+        raise Unavailable(f"--cluster {asked.where}: there is no {SUBMIT[kind]} here", hint="run herd on a machine that submits jobs")
     made = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}[kind]
     dashboard = wanted.pop("dashboard_address", "127.0.0.1:0")
     scheduler = {"dashboard_address": dashboard, **({"host": wanted.pop("host")} if "host" in wanted else {})}
@@ -295,7 +297,7 @@ def _start_queue(asked: ClusterOptions, size: WorkerSize, security: Any, folder:
 
     def keep() -> int:
         if refused:
-            raise Unavailable(f"--cluster {asked.where}: {SUBMIT[kind]} refuses the job ({refused[0]})", hint="look at --cluster-option")
+            raise Unavailable(f"--cluster {asked.where}: {SUBMIT[kind]} refuses the job ({refused[0]})", hint="check --cluster-option")
         return 0
 
     cluster = kept(scheduler_options=scheduler, **(queue_job_options(kind, size) | wanted | lists))

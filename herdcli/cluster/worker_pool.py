@@ -88,7 +88,7 @@ class WorkerPool:
             self.gone_since = None
             here = set(self.workers())
             for address in sorted(self.known - here):
-                self.note(f"the worker {address} is gone: others do what it had begun")
+                self.note(f"the worker {address} is gone; other workers repeat its work")
             self.known = here
             return
         self.gone_since = self.gone_since or time.monotonic()
@@ -96,7 +96,7 @@ class WorkerPool:
             raise self._gone()
 
     def _gone(self) -> Unavailable:
-        hint = "begin it again; --checkpoint FILE keeps what was done"
+        hint = "start the run again; --checkpoint FILE saves the progress"
         return Unavailable(f"the scheduler of --cluster {self.asked.where} is gone", hint=hint)
 
     @property
@@ -138,22 +138,20 @@ class WorkerPool:
                 break
             ended += self.made.keep()
             if ended > FALSE_STARTS * wanted and not here:
-                raise Unavailable(f"--cluster {self.asked.where}: its workers end as they begin ({self.made.why()})")
+                raise Unavailable(f"--cluster {self.asked.where}: its workers stop as soon as they start ({self.made.why()})")
             time.sleep(0.05)
         self.known = set(self.workers())
         if not here:
-            hint = (
-                "are its jobs waiting in the queue? --cluster-option wait=SECONDS" if self.asked.where.count else "begin some: dask worker"
-            )
+            hint = "if its jobs wait in the queue: --cluster-option wait=SECONDS" if self.asked.where.count else "start some: dask worker"
             raise Unavailable(f"--cluster {self.asked.where} has no workers", hint=hint)
         if here < wanted:
-            self.warn(f"{here} of the {wanted} workers of --cluster {self.asked.where} have come: going on with those")
+            self.warn(f"only {here} of the {wanted} workers of --cluster {self.asked.where} started; the run continues with them")
 
     def check(self) -> None:
         """Raise BadUsage where a worker is of another kind than this process."""
         for address, answer in self.ask_all_workers(worker_tasks.environment).items():
             if isinstance(answer, BaseException):
-                hint = "install this version of herd where it runs"
+                hint = "install this version of herd on that machine"
                 raise BadUsage(f"the worker {address} cannot run herd ({' '.join(str(answer).split())[:150]})", hint=hint)
             if answer is not None:
                 refuse_differences(address, {name: [answer[name], value] for name, value in self.wanted.items() if answer[name] != value})
@@ -169,10 +167,10 @@ def refuse_differences(address: str, differing: dict[str, list[str]]) -> None:
     """Raise BadUsage where something differs."""
     if not differing:
         return
-    hint = "install the same versions on all"
+    hint = "install the same versions on all machines"
     if set(differing) == {"BLAS"}:
-        hint = "--mixed takes it, --exact makes them equal, OPENBLAS_CORETYPE names one kernel for all"
-    raise BadUsage(f"the worker {address} is of another kind: {worker_tasks.describe_differences(differing)}", hint=hint)
+        hint = "allow it with --mixed, compute the same bytes with --exact, or set OPENBLAS_CORETYPE to one kernel"
+    raise BadUsage(f"the worker {address} differs from this machine: {worker_tasks.describe_differences(differing)}", hint=hint)
 
 
 @contextlib.contextmanager
@@ -187,7 +185,7 @@ def hire_workers(asked: ClusterOptions, size: WorkerSize, *, note: Say, warn: Sa
         except Unavailable as error:
             if asked.where.address is None:
                 raise
-            raise Unavailable(f"no scheduler answers at {asked.where}", hint="dask scheduler begins one") from error
+            raise Unavailable(f"no scheduler answers at {asked.where}", hint="start one: dask scheduler") from error
         farm = WorkerPool(asked, made, client, note, warn, exact)
         try:
             farm.await_workers()

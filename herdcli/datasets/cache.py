@@ -138,7 +138,9 @@ def default_cache() -> Cache:
     if named:
         return Cache(Path(named).expanduser(), mirrors)
     if importlib.util.find_spec("platformdirs") is None:
-        raise BadUsage("the user's cache folder is found by the package platformdirs", hint=f"{INSTALL}, or set {FOLDER} to a folder")
+        raise BadUsage(
+            "the package platformdirs, which finds your cache folder, is not installed", hint=f"{INSTALL}, or set {FOLDER} to a folder"
+        )
     from platformdirs import user_cache_path
 
     return Cache(user_cache_path("herd") / "data", mirrors)

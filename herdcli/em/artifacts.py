@@ -52,7 +52,7 @@ def _require_finite(value: object, *names: str) -> None:
 def _require_mass(mass: float) -> None:
     """Raise DataError unless the training rows weigh something."""
     if not 0 < mass < np.inf:
-        raise DataError(f"/mass is {mass:g}, and is the weight of all training rows")
+        raise DataError(f"/mass is {mass:g}, but it is the weight of all training rows and must be above 0")
 
 
 @dataclass(frozen=True, kw_only=True)

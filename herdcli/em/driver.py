@@ -110,7 +110,7 @@ class EMSettings:
 
     def __post_init__(self) -> None:
         if min(self.iterations, self.tolerance) < 0 or min(self.patience, self.restarts) < 1:
-            raise BadUsage("iterations and tolerance cannot be negative, patience and restarts are at least 1")
+            raise BadUsage("iterations and tolerance must not be negative; patience and restarts must be at least 1")
 
 
 @dataclass

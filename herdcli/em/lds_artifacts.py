@@ -177,7 +177,7 @@ class LinearDynamics:
         """
         if steps > 1 and self.controls:
             hint = "append rows with their controls and empty outputs, and --want completed"
-            raise BadUsage(f"a forecast of {steps} steps needs the controls of rows to come", hint=hint)
+            raise BadUsage(f"a forecast of {steps} steps needs the controls of these future rows", hint=hint)
         p = self.parameters
         found = filter_sequences(p, Y, offsets, U)
         last = offsets[1:] - 1

@@ -85,7 +85,7 @@ def write_classifier(path: str | os.PathLike[str], model: Classifier) -> None:
     """Scores and variances of linear classifiers, and the probabilities that `herd apply` says."""
     if model.machines or model.bits or model.documents is not None:
         what = "support vectors" if model.machines else "documents" if model.documents is not None else "hashed features"
-        raise BadUsage(f"a classifier of {what} cannot be written as onnx", hint="nherd-train of a data set, with --kernel none")
+        raise BadUsage(f"a classifier of {what} cannot be written as onnx", hint="use nherd-train on a data set, with --kernel none")
     assert model.mean is not None
     graph = GraphBuilder(model.features)
     x = _normalized_rows(graph, model)
@@ -206,7 +206,7 @@ def _unit_means(graph: GraphBuilder, natural: str, name: str) -> str:
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
     """Filter outputs of rows, as `herd apply`."""
     if model.dictionary is not None:
-        raise BadUsage("sparse codes are found by an iteration, which onnx cannot say", hint="herd ica of another --algorithm")
+        raise BadUsage("sparse codes need an iteration, which ONNX cannot express", hint="use herd ica with another --algorithm")
     graph = GraphBuilder(int(model.whitening.mean.size))
     x = graph.op("Log", graph.op("Add", "X", 1.0)) if model.whitening.log else "X"
     graph.result("features", graph.op("MatMul", graph.op("Sub", x, model.whitening.mean), model.unmixing.T), len(model.J))

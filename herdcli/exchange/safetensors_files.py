@@ -34,7 +34,7 @@ TYPES = {4: "F32", 8: "F64"}  # of floats of so many bytes
 def write_rbm(path: str | os.PathLike[str], model: RBM) -> None:
     """Weights and biases of one model, or of all side by side.  Raises DataError for a model of rows with labels."""
     if model.labels is not None:
-        raise DataError("is a model of rows with labels, which safetensors files of an rbm have no place for")
+        raise DataError("is a model of rows with labels, which a safetensors file cannot hold")
     write_arrays(path, _weight_arrays(model), {"kind": kind_of(model).name, **_unit_metadata(model), **_class_metadata(model.classes)})
 
 

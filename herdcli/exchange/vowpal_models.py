@@ -52,10 +52,10 @@ def write_model(path: str | os.PathLike[str], model: Classifier) -> None:
 def _feature_weights(model: Classifier) -> list[float]:
     """What each hashed feature is multiplied by, the constant among them."""
     for wrong, what in (
-        (model.mean is None, "has support vectors, and Vowpal Wabbit's readable model weights"),
-        (model.count != 1, f"has {len(model.classes)} classes, Vowpal Wabbit's readable model two"),
-        (model.text != "vw", "was not learned from Vowpal Wabbit text, whose features its readable model has"),
-        (model.settings.normalize, "scales examples to length 1, which Vowpal Wabbit's readable model cannot say"),
+        (model.mean is None, "has support vectors, but Vowpal Wabbit's readable model holds weights"),
+        (model.count != 1, f"has {len(model.classes)} classes, but Vowpal Wabbit's readable model holds two"),
+        (model.text != "vw", "was not learned from Vowpal Wabbit text, whose features the readable model needs"),
+        (model.settings.normalize, "scales examples to length 1, which Vowpal Wabbit's readable model cannot express"),
     ):
         if wrong:
             raise BadUsage(what, hint="herd nherd-train TEXT.vw learns such a model")
@@ -100,7 +100,7 @@ def read_model(text: str, require: Callable[[int, str], None], note: Callable[[s
             raise DataError(f"line {number} has a weight that is not finite")
         weights[index] = weight
     if f"options: {ALL}" not in text:
-        note(f"learned without {ALL}: features whose names are whole numbers have other weights in herd")
+        note(f"learned without {ALL}, so features whose names are whole numbers get other weights in herd")
     return replace(_build_classifier(weights, bits), interactions=interactions or None)
 
 

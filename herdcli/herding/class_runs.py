@@ -68,7 +68,7 @@ def group_rows(on: Array, y: Array, split: Array, names: list[str], *, per_class
     Raises DataError for a single class, a class without or with only one distinct training row.
     """
     if per_class and len(names) < 2:
-        raise DataError("all rows have one label, and --per-class tells classes apart")
+        raise DataError("all rows have the same label, but --per-class needs at least two")
     training = split == TRAIN
     for label, name in enumerate(names):
         own = on[training & (y == label)]

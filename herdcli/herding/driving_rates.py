@@ -70,7 +70,7 @@ def decouple(value: Herding, run: int) -> DrivingTerms:
     scale = int(rates.scale[run])
     factor = scale // int(value.n[run])
     if factor * max(int(np.abs(part[run]).max(initial=0)) for part in (M, value.b, c)) >= EXACT:
-        raise DataError(f"has weights that are not exact integers {factor} times as large", hint="take rates of fewer iterations")
+        raise DataError(f"has weights that are not whole numbers when multiplied by {factor}", hint="take rates of fewer iterations")
     start = tuple(np.multiply(part[run], factor, dtype=np.int64) for part in (M, value.b, c))
     return DrivingTerms(
         M=rates.pair[run].astype(np.int64),

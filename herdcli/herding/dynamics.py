@@ -65,7 +65,7 @@ class HiddenRun:
         parts = [*_absolute_sums(self.M), self.b, self.c]
         largest = max(max(int(part.max(initial=0)), -int(part.min(initial=0))) for part in parts)
         if largest >= (INT32 if self.M.dtype == np.int32 else EXACT):
-            raise DataError(f"has weights of sizes up to {largest}, beyond what integers of type {self.M.dtype} are summed to")
+            raise DataError(f"has weights of sizes up to {largest}, too large for sums of type {self.M.dtype}")
 
 
 @dataclass

@@ -69,7 +69,7 @@ class MaximumLikelihoodProblem:
     def __post_init__(self) -> None:
         if self.density not in (AUTO, *DENSITIES):
             allowed = ", ".join((AUTO, *DENSITIES))
-            raise BadUsage(f"density '{self.density}' has no curvature to go by", hint=f"use one of {allowed}, or infomax")
+            raise BadUsage(f"density '{self.density}' does not work with maximum likelihood", hint=f"use one of {allowed}, or infomax")
         check_integrable(self.density, self.gamma)
         if self.count < 2:
             raise DataError("there must be at least two rows")

@@ -55,9 +55,9 @@ class LearningSettings:
         if not self.rates or any(rate <= 0 or updates < 1 for rate, updates in self.rates):
             raise BadUsage("rates must be above 0, each for at least one update")
         if self.average > self.updates:
-            raise BadUsage(f"{self.updates} updates, of which {self.average} last ones cannot be averaged")
+            raise BadUsage(f"cannot average the last {self.average} of {self.updates} updates")
         if self.grid is not None and (self.grid[0] * self.grid[1] != self.filters or self.expert != "student" or self.algorithm != "ebm"):
-            raise BadUsage("a topography needs ebm with student experts, and as many places as filters")
+            raise BadUsage("a topography needs ebm with student experts, and a map with as many cells as filters")
 
     @property
     def used(self) -> str:
@@ -128,7 +128,9 @@ class LearningProblem:
         if self.filters < D:
             raise BadUsage(f"{self.filters} filters of {D} dimensions: there must be as many or more", hint="--components keeps fewer")
         if self.settings.algorithm == "equil" and self.filters != D:
-            raise BadUsage(f"equil draws from square models, and {self.filters} filters of {D} dimensions are not", hint="use ebm")
+            raise BadUsage(
+                f"equil samples only from square models, but there are {self.filters} filters for {D} dimensions", hint="use ebm"
+            )
         if self.settings.used == AUTO and (self.settings.algorithm not in SUPER or self.filters != D):
             raise BadUsage(
                 f"{self.settings.algorithm} of {self.filters} filters of {D} dimensions has one density for all outputs: not auto"

@@ -202,13 +202,13 @@ def _undo_scaling(found: Whitening, scale: Array | None) -> Whitening:
 def _check_components(columns: int, method: Method, components: int | None, share: float | None) -> None:
     """Raise BadUsage for components there cannot be."""
     if components is not None and not 1 <= components <= columns:
-        raise BadUsage(f"{components} components of {columns} columns cannot be kept", hint=f"from 1 to {columns}")
+        raise BadUsage(f"cannot keep {components} components of {columns} columns", hint=f"choose from 1 to {columns}")
     if components not in (None, columns) and method not in ("pca", "fa"):
-        raise BadUsage(f"{method} keeps all {columns} components, not {components}", hint="pca keeps as many as wanted")
+        raise BadUsage(f"{method} keeps all {columns} components, not {components}", hint="use --whiten pca")
     if method == "fa" and components is None:
         raise BadUsage("fa needs a number of components", hint="--components N")
     if share is not None and method != "pca":
-        raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="pca keeps as many as wanted")
+        raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="use --whiten pca")
 
 
 def _by_principal_components(found: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None) -> Whitening:
@@ -269,7 +269,7 @@ def log_intensities(X: Array, first: int = 0) -> Array:
     negative = (X < 0).any(axis=1)
     if negative.any():
         row = first + int(negative.argmax())
-        raise DataError(f"/X has negative values, first in row {row}: log(1 + x) is of intensities, from 0 upwards")
+        raise DataError(f"/X has negative values, first in row {row}: log(1 + x) needs intensities from 0 upwards")
     return np.asarray(np.log1p(X, dtype=np.float64))
 
 

@@ -61,7 +61,7 @@ def fit_factors(S: Array, count: int) -> LowRankPlusDiagonal:
         )
     flat = np.flatnonzero(variance <= 0)
     if len(flat):
-        raise DataError(f"column {flat[0]} is constant, and has no noise of its own", hint="--whiten pca")
+        raise DataError(f"column {flat[0]} is constant, so its noise variance is zero", hint="--whiten pca")
     found, settled = maximise_likelihood(S, count, LEAST * variance)
     if not settled:
         raise NotConverged(f"the noise of the columns had not settled after {ITERATIONS} iterations", hint="fewer --components")

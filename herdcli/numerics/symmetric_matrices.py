@@ -73,7 +73,7 @@ def _require_finite(matrix: Array) -> Array:
     """The matrix.  Raises Diverged where it is not finite: LAPACK's singular values (xGESDD, xGELSD) do not return from infinite rows."""
     if not np.isfinite(matrix).all():
         hint = "values that are too large or too small came in"
-        raise Diverged("singular values were to be taken of a matrix that is not finite", hint=hint)
+        raise Diverged("a matrix with values that are not finite has no singular values", hint=hint)
     return matrix
 
 

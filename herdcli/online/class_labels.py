@@ -129,7 +129,7 @@ def _parse_number(name: str) -> float:
     except ValueError:
         number = float("nan")
     if not np.isfinite(number):
-        raise DataError(f"class '{name}' is not a number, and labels in text files are numbers", where="--classes")
+        raise DataError(f"class '{name}' is not a number, but labels in text files are numbers", where="--classes")
     return number
 
 

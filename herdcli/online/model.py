@@ -357,7 +357,7 @@ class Classifier(Classifier2):
             raise DataError(f"the scale of its probabilities is {self.scale}")
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
         if not all(0 <= number < np.inf for number in counts):
-            raise DataError("its running figures are not all finite and 0 or more")
+            raise DataError("the stored running error and loss must be finite and not negative")
         for name in ("error", "loss"):
             require_finite(getattr(self.progress, name), f"progress/{name}")
 
@@ -433,7 +433,7 @@ def require_features(model: Classifier) -> None:
     """Raise DataError unless names, hashing and sizes of features fit the weights."""
     inputs = model.features
     if not 0 <= model.bits <= 30 or (model.bits and not model.machines and model.columns != (1 << model.bits) + model.settings.bias):
-        raise DataError(f"has {inputs} features, hashing into 2^{model.bits} columns makes another number")
+        raise DataError(f"has {inputs} features, which does not fit hashing into 2^{model.bits} columns")
     if model.column is not None:
         _require_columns(model, model.column)
     if model.text not in ("", "svmlight", "vw"):

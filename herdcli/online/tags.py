@@ -74,7 +74,7 @@ class Tagger(Classifier):
             raise DataError("the link or scale of its probabilities, or one of its figures, is outside its range")
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
         if not all(0 <= number < np.inf for number in counts):
-            raise DataError("its running figures are not all finite and 0 or more")
+            raise DataError("the stored running error and loss must be finite and not negative")
         if self.holdout is not None:
             _require_heldout(self.holdout, self.count)
 

@@ -104,9 +104,9 @@ class GeneralisedLinear:
         """Raise DataError unless family, predictors and classes belong together."""
         self.distribution()
         if self.gls and (self.family != "gaussian" or self.gls not in covariance.NAMES):
-            raise DataError(f"'{self.gls}' is no covariance of the errors of family {self.family}")
+            raise DataError(f"'{self.gls}' is not a covariance of errors for family {self.family}")
         if self.weight_kind not in weight_meaning.KINDS:
-            raise DataError(f"'{self.weight_kind}' is no kind of weights")
+            raise DataError(f"'{self.weight_kind}' is not a kind of weights")
         K, D = self.coefficients.shape
         wanted = len(self.classes or []) if self.family == "softmax" else 1
         if self.family == "softmax" and K not in (wanted, wanted - 1):

@@ -46,5 +46,5 @@ def estimate(S: Array, X: Array) -> Array:
     S, X = S - S.mean(axis=0, dtype=np.float64), X - X.mean(axis=0, dtype=np.float64)
     solution, rank = symmetric_matrices.least_squares(S, X)
     if rank < S.shape[1]:
-        raise DataError(f"the {S.shape[1]} sources are linearly dependent: no mixing matrix can be told from them")
+        raise DataError(f"the {S.shape[1]} sources are linearly dependent: the mixing matrix cannot be determined")
     return np.ascontiguousarray(solution.T)

@@ -131,7 +131,7 @@ def test_a_sheet_without_names_keeps_its_first_row(tmp_path: Path) -> None:
     data, notes = read(workbook(tmp_path / "rows.xlsx", ROWS.tolist()))
     np.testing.assert_array_equal(data.X, ROWS)
     assert data.feature_names is None
-    assert notes == ["the first line is read as a row, since it has numbers in the place of names"]
+    assert notes == ["the first line is read as data because it has numbers and no column names"]
 
 
 def test_years_above_a_sheet_are_names(tmp_path: Path) -> None:

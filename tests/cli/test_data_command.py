@@ -117,7 +117,7 @@ def test_all_goes_on_after_a_failure(three_sets, tmp_path):
     pytest.importorskip("rdata")
     ended = CliRunner().invoke(cli, ["data", "--all"])
     assert isinstance(ended.exception, Unreachable)
-    assert str(ended.exception) == "1 of 3 sets could not be had: spam"
+    assert str(ended.exception) == "1 of 3 sets could not be downloaded: spam"
     plan, _, fault, hint, left = ended.output.splitlines()
     assert plan == f"data: 1 of 3 sets are in {tmp_path}; 2 to download: 0.7 MB, 0.9 MB when converted"
     assert fault == f"herd data: spam: cannot download spam.RData: {NOWHERE}/spam.RData: no connection"

@@ -92,7 +92,7 @@ def test_killed_workers_cost_nothing_but_time(here, tmp_path):
     assert done.code == 0, done.err
     assert (tmp_path / "a.h5").read_bytes() == (here / "long.h5").read_bytes()
     assert len(killed) == 2
-    assert 1 <= done.err.count("is gone: others do what it had begun") <= 2  # one that was killed before it had come is not missed
+    assert 1 <= done.err.count("is gone; other workers repeat its work") <= 2  # one that was killed before it had come is not missed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
@@ -164,20 +164,20 @@ def test_a_scheduler_that_goes_leaves_what_was_done(here, tmp_path):
 def test_no_scheduler_at_the_address(here):
     address = "tcp://127.0.0.1:1"
     done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", address)
-    assert (done.code, done.err) == (75, f"herd fit-rbm: no scheduler answers at {address}\nhint: dask scheduler begins one\n")
+    assert (done.code, done.err) == (75, f"herd fit-rbm: no scheduler answers at {address}\nhint: start one: dask scheduler\n")
 
 
 def test_a_scheduler_without_workers(here, tmp_path):
     with dask_cluster.running(tmp_path, workers=0) as made:
         done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address, "--cluster-option", "wait=0.5")
-    assert (done.code, done.err) == (75, f"herd fit-rbm: --cluster {made.address} has no workers\nhint: begin some: dask worker\n")
+    assert (done.code, done.err) == (75, f"herd fit-rbm: --cluster {made.address} has no workers\nhint: start some: dask worker\n")
 
 
 def test_workers_that_do_not_begin_are_told(here, monkeypatch):
     """Their last words are in the line; nobody waits for a minute."""
     done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", "local:1", "--cluster-option", "host=127.0.0.1", env=os.environ | BROKEN)
     assert (done.code, done.err.count("\n")) == (75, 1), done.err
-    assert "herd fit-rbm: --cluster local:1: its workers end as they begin (" in done.err
+    assert "herd fit-rbm: --cluster local:1: its workers stop as soon as they start (" in done.err
 
 
 def test_workers_of_another_version_or_processor_are_named(here, tmp_path):
@@ -187,13 +187,13 @@ def test_workers_of_another_version_or_processor_are_named(here, tmp_path):
         first = made.worker("--preload", str(other))
         done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address)
         assert done.code == 2
-        assert "is of another kind: herd 0.0.9, here 0.1.0\nhint: install the same versions on all\n" in done.err
+        assert "differs from this machine: herd 0.0.9, here 0.1.0\nhint: install the same versions on all machines\n" in done.err
         first.kill()
         first.wait()
         made.worker(OPENBLAS_CORETYPE="Nehalem")
         done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address)
         assert done.code == 2
-        assert "is of another kind: BLAS" in done.err
+        assert "differs from this machine: BLAS" in done.err
         assert "hint: --mixed takes it, --exact makes them equal" in done.err
         assert herd(here, *FIT, "-o", "mixed.h5", "-q", "--cluster", made.address, "--mixed").code == 0
 
@@ -220,7 +220,7 @@ def test_an_input_that_changes_is_told(here, tmp_path):
 
     done = disturbed(tmp_path, state.exists, change, *LONG, "-o", "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1")
     assert done.code == 65, done.err
-    assert "changed while the run was going on" in done.err
+    assert "changed during the run" in done.err
 
 
 def test_a_disk_that_is_full_on_a_node_leaves_what_was_done(here, tmp_path):

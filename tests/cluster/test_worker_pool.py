@@ -75,7 +75,7 @@ def ended(error: HerdError) -> tuple[int, str, str | None]:
 def test_a_cluster_smaller_than_asked_is_told_and_used():
     made, told = farm(Client("tcp://a:1"), wait="0.1")
     made.await_workers()
-    assert told == ["1 of the 4 workers of --cluster slurm:4 have come: going on with those"]
+    assert told == ["only 1 of the 4 workers of --cluster slurm:4 started; the run continues with them"]
     assert made.known == {"tcp://a:1"}
 
 
@@ -83,7 +83,7 @@ def test_a_queue_from_which_nobody_comes():
     made, _ = farm(Client(), wait="0.1")
     with pytest.raises(Unavailable) as error:
         made.await_workers()
-    hint = "are its jobs waiting in the queue? --cluster-option wait=SECONDS"
+    hint = "if its jobs wait in the queue: --cluster-option wait=SECONDS"
     assert ended(error.value) == (75, "--cluster slurm:4 has no workers", hint)
 
 
@@ -96,30 +96,34 @@ def test_workers_of_another_version_are_named(what, monkeypatch):
     monkeypatch.setattr(WorkerPool, "wanted", property(lambda self: wanted))
     with pytest.raises(BadUsage) as error:
         made.check()
-    message = f"the worker tcp://a:1 is of another kind: {what} 0.0.9, here 1.2.3"
-    assert ended(error.value) == (2, message, "install the same versions on all")
+    message = f"the worker tcp://a:1 differs from this machine: {what} 0.0.9, here 1.2.3"
+    assert ended(error.value) == (2, message, "install the same versions on all machines")
 
 
 def test_a_worker_of_another_processor_has_three_ways_out():
     with pytest.raises(BadUsage) as error:
         refuse_differences("tcp://a:1", {"BLAS": ["Nehalem", "Zen"]})
-    hint = "--mixed takes it, --exact makes them equal, OPENBLAS_CORETYPE names one kernel for all"
-    assert ended(error.value) == (2, "the worker tcp://a:1 is of another kind: BLAS Nehalem, here Zen", hint)
+    hint = "allow it with --mixed, compute the same bytes with --exact, or set OPENBLAS_CORETYPE to one kernel"
+    assert ended(error.value) == (2, "the worker tcp://a:1 differs from this machine: BLAS Nehalem, here Zen", hint)
 
 
 def test_what_workers_do_not_see_and_cannot_be_sent(tmp_path, monkeypatch):
     (tmp_path / "rows.h5").write_bytes(b"twelve bytes")
-    words, hint = packed_commands.PackedCommand(["fit-rbm"]), "put it where they do, or give a file"
+    words, hint = packed_commands.PackedCommand(["fit-rbm"]), "put it on a disk that all workers share, or give a file"
     words.add(str(tmp_path), None)
     with pytest.raises(NoInput) as error:
         words.send(farm(Client())[0])
-    assert ended(error.value) == (66, "is a folder, which not all workers see", hint)
+    assert ended(error.value) == (66, "is a folder that some workers cannot read", hint)
     words = packed_commands.PackedCommand(["fit-rbm"])
     words.add(str(tmp_path / "rows.h5"), None)
     monkeypatch.setattr(packed_commands, "MOST_SENT", 11)
     with pytest.raises(NoInput) as error:
         words.send(farm(Client())[0])
-    assert ended(error.value) == (66, "is too large to send to workers, which do not all see it", "put it where they do")
+    assert ended(error.value) == (
+        66,
+        "is too large to send to the workers, and some of them cannot read it",
+        "put it on a disk that all workers share",
+    )
     assert error.value.where == str(tmp_path / "rows.h5")
 
 
@@ -132,7 +136,7 @@ def test_an_input_that_changed_is_not_sent(tmp_path):
     os.utime(path, ns=(1, 1))
     with pytest.raises(DataError) as error:
         words.send(farm(Client())[0])
-    assert ended(error.value) == (65, "changed while the run was going on", "run it again")
+    assert ended(error.value) == (65, "changed during the run", "run it again")
 
 
 X = np.random.default_rng(0).normal(size=(4096 * 5 + 7, 2))

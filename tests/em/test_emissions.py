@@ -146,7 +146,7 @@ def test_starts_of_counts_and_bits_are_nine_tenths_of_the_way_to_each_state():
     assert (found["probability"].ravel().tolist(), floors) == ([0.1, 0.9, 0.5, 0.3], 2)
     for name, floor in (("bernoulli", 0.49), ("poisson", 0.7)):
         assert emissions.MeanEmission.of(name, np.ones((2, 1)), floor, None).floor == floor
-    with pytest.raises(BadUsage, match=r"probabilities cannot be 0\.5 or more and as far from 1"):
+    with pytest.raises(BadUsage, match=r"probabilities cannot be at least 0\.5 and at most 1 − 0\.5"):
         emissions.MeanEmission.of("bernoulli", np.ones((2, 1)), 0.5, None)
     with pytest.raises(DataError, match="column 'b' has -1 in row 1, and counts are whole numbers from 0"):
         emissions.MeanEmission.of("poisson", np.array([[1.0, 2], [0, -1]]), None, ["a", "b"])
@@ -214,10 +214,10 @@ def test_a_start_from_a_model_keeps_nothing_that_the_structure_forbids():
     for changes, message in (
         (
             {"states": 2, "parameters": {"initial": np.ones(2) / 2, "transition": np.eye(2)}},
-            "the start has 2 states and 2 columns, expected 3",
+            "the initial model has 2 states and 2 columns, expected 3",
         ),
-        ({"columns": 4}, "the start has 3 states and 4 columns, expected 3 and 2"),
-        ({"emission": "poisson"}, "the start is of --emission poisson, not gaussian"),
+        ({"columns": 4}, "the initial model has 3 states and 4 columns, expected 3 and 2"),
+        ({"emission": "poisson"}, "the initial model has --emission poisson, not gaussian"),
     ):
         with pytest.raises(DataError, match=message):
             hmm_fitting._initial_parameters(replace(asked, given=SimpleNamespace(**vars(given) | changes)), family)
@@ -240,9 +240,9 @@ def test_structures_of_transitions_and_their_numbers():
     X = np.zeros((2, 1))
     with pytest.raises(DataError, match="2 rows are too few for 3 states"):
         chain(X, 3)
-    with pytest.raises(DataError, match="label 2 has no state, there are 2"):
+    with pytest.raises(DataError, match="label 2 is out of range: there are 2 states, 0 to 1"):
         chain(X, 2, labels=np.array([2, -1]))
-    with pytest.raises(DataError, match="the start has 3 states, expected 2"):
+    with pytest.raises(DataError, match="the initial model has 3 states, expected 2"):
         chain(X, 2, given={"initial": np.ones(3)})
     made = chain(np.random.default_rng(0).normal(size=(9, 2)), 2)
     assert hmm.parameter_count(made) == 4 - 2 + 1 + 2 * 2 + 2 * 3

@@ -247,7 +247,7 @@ def test_a_run_without_a_likelihood_is_told_and_settings_have_their_least():
         run_of(Falling([-1.0, np.nan]), iterations=3)
     assert EMSettings(iterations=0, tolerance=0.0, patience=1, restarts=1).patience == 1
     for wrong in ({"iterations": -1}, {"tolerance": -1e-9}, {"patience": 0}, {"restarts": 0}):
-        with pytest.raises(BadUsage, match="iterations and tolerance cannot be negative, patience and restarts are at least 1"):
+        with pytest.raises(BadUsage, match="iterations and tolerance must not be negative; patience and restarts must be at least 1"):
             EMSettings(**wrong)
     flat = Ledger(np.zeros(3), np.array([3.0, 1.0, 2.5]), np.zeros(3), np.zeros(3, dtype=int))
     assert flat.rise == 1.5
@@ -333,7 +333,7 @@ def test_starts_of_labels_are_their_means_and_gaps_those_of_columns():
     found = cluster_initialization.initial_centres(RowBlock(0, X, labels, None), 3, "random", np.random.default_rng(0), np.ones(3))
     np.testing.assert_allclose(found[:2], [X[:2].mean(axis=0), X[[2, 3, 7]].mean(axis=0)])
     assert (found[2] == X).all(axis=1).any()
-    with pytest.raises(DataError, match="label 1 has no component, there are 1"):
+    with pytest.raises(DataError, match="label 1 is out of range: there are 1 components, 0 to 0"):
         cluster_initialization.initial_centres(RowBlock(0, X, labels, None), 1, "random", np.random.default_rng(0), np.ones(3))
     holes = X.copy()
     holes[4, 1] = np.nan
@@ -350,9 +350,9 @@ def test_the_floor_of_a_mixture_is_a_millionth_of_the_mean_variance_or_of_the_si
     assert gmm.prepare_gmm(RowBlocks(RowTable(np.full((4, 2), 3.0))), 2).floor == pytest.approx(1e-12 * 10)
     assert gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, floor=0.0).floor == 0.0
     for wrong in ({"components": 0}, {"components": 2, "floor": -1.0}):
-        with pytest.raises(BadUsage, match="components are at least 1, and a floor is not negative"):
+        with pytest.raises(BadUsage, match="there must be at least 1 component, and the floor must not be negative"):
             gmm.prepare_gmm(RowBlocks(RowTable(X)), **wrong)
-    with pytest.raises(DataError, match=r"the start has means of shape \(2, 2\), expected \(2, 3\)"):
+    with pytest.raises(DataError, match=r"the initial model has means of shape \(2, 2\), expected \(2, 3\)"):
         gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, given={"mean": np.zeros((2, 2))})
 
 
@@ -432,8 +432,8 @@ def test_values_at_their_limits_are_models():
         ({"freedom": np.full(2, 2.0)}, "/freedom must be above the number of columns less one"),
         ({"freedom": None}, "/concentration, /precision and /freedom belong together"),
         ({"weight": np.array([1.1, -0.1])}, "/weight are not probabilities"),
-        ({"mass": 0.0}, "/mass is 0, and is the weight of all training rows"),
-        ({"mass": np.inf}, "/mass is inf, and is the weight of all training rows"),
+        ({"mass": 0.0}, "/mass is 0, but it is the weight of all training rows and must be above 0"),
+        ({"mass": np.inf}, "/mass is inf, but it is the weight of all training rows and must be above 0"),
     ):
         with pytest.raises(DataError, match=message):
             replace(value, **changes).validate()

@@ -239,7 +239,7 @@ def test_bad_settings_are_one_line() -> None:
         fit(data(9), 2, covariance="round")
     with pytest.raises(BadUsage, match="unknown init 'best'"):
         fit(data(9), 2, init="best")
-    with pytest.raises(DataError, match="label 2 has no component, there are 2"):
+    with pytest.raises(DataError, match="label 2 is out of range: there are 2 components, 0 to 1"):
         fit(data(9), 2, labels=np.full(9, 2))
 
 

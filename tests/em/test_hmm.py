@@ -275,7 +275,7 @@ def test_an_impossible_row_is_named_by_sequence_and_step() -> None:
 def test_fewer_rows_than_states_and_labels_without_a_state_are_refused() -> None:
     with pytest.raises(DataError, match="2 rows are too few for 3 states"):
         model("gaussian", np.zeros((2, 1)), key=None)
-    with pytest.raises(DataError, match="label 3 has no state, there are 3"):
+    with pytest.raises(DataError, match="label 3 is out of range: there are 3 states, 0 to 2"):
         model("gaussian", data("gaussian"), labels=np.full(N, 3))
 
 

@@ -238,7 +238,7 @@ def test_values_that_make_no_linear_dynamics_are_refused():
 def test_what_cannot_be_learned_is_refused():
     with pytest.raises(BadUsage, match="--criterion icl is for mixtures"):
         fit(True, WHOLE, criterion="icl")
-    with pytest.raises(BadUsage, match=r"--init kmeans\+\+ is of clusters"):
+    with pytest.raises(BadUsage, match=r"--init kmeans\+\+ works only with clusters"):
         fit(True, WHOLE, init="kmeans++")
     with pytest.raises(DataError, match="16 rows are too few for 25 states"):
         fit(True, WHOLE, sizes=(25,))
@@ -272,7 +272,7 @@ def test_forecasts_are_what_rows_that_are_all_missing_are_thought_to_be():
             at = 2 * (end - begin + k)
             covariance = p["loading"] @ S[at : at + 2, at : at + 2] @ p["loading"].T + p["noise"]
             np.testing.assert_allclose(deviation[3 * s + k], np.sqrt(np.diag(covariance)), atol=1e-9)
-    with pytest.raises(BadUsage, match="a forecast of 2 steps needs the controls of rows to come"):
+    with pytest.raises(BadUsage, match="a forecast of 2 steps needs the controls of these future rows"):
         fit(True, WHOLE, controls=True)[1].forecast(Y, np.array([0, 12]), np.zeros((12, 1)), 2)
     for want in ("smoothed", "filtered", "predicted"):
         m, d = value.states_of(Y, np.array([0, 12]), None, want)

@@ -78,17 +78,17 @@ def test_what_it_cannot_say_is_refused(tmp_path, run):
     (tmp_path / "three.vw").write_text("".join(f"{k} | f{k}\n" for k in (1, 2, 3)) * 4)
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     for name, model, message in (
-        ("classes", herdcli.nherd_train(tmp_path / "three.vw", C=1.0), "has 3 classes, Vowpal Wabbit's readable model two"),
-        ("rows", herdcli.nherd_train(X, y, C=1.0), "was not learned from Vowpal Wabbit text, whose features its readable model has"),
+        ("classes", herdcli.nherd_train(tmp_path / "three.vw", C=1.0), "has 3 classes, but Vowpal Wabbit's readable model holds two"),
+        ("rows", herdcli.nherd_train(X, y, C=1.0), "was not learned from Vowpal Wabbit text, whose features the readable model needs"),
         (
             "length",
             herdcli.nherd_train(tmp_path / "t.vw", C=1.0, normalize="l2"),
-            "scales examples to length 1, which Vowpal Wabbit's readable model cannot say",
+            "scales examples to length 1, which Vowpal Wabbit's readable model cannot express",
         ),
         (
             "kernel",
             herdcli.nherd_train(X, y, kernel="gaussian", covariance="full"),
-            "has support vectors, and Vowpal Wabbit's readable model weights",
+            "has support vectors, but Vowpal Wabbit's readable model holds weights",
         ),
     ):
         herdcli.save(tmp_path / f"{name}.h5", model)
@@ -131,7 +131,7 @@ def test_names_that_are_numbers_are_spoken_of(tmp_path, run):
     """Without --hash all Vowpal Wabbit does not hash them."""
     (tmp_path / "m.txt").write_text(HEAD.format("") + "5:1\n")
     code, err = run("convert", "m.txt", "--to", "classifier", "-o", "c.h5")
-    told = "convert: learned without --hash all: features whose names are whole numbers have other weights in herd"
+    told = "convert: learned without --hash all, so features whose names are whole numbers get other weights in herd"
     assert (code, err.splitlines()[0]) == (0, told)
 
 

@@ -108,7 +108,7 @@ def run_on(problem, state):
 
 
 def test_densities_without_curvature_are_refused():
-    with pytest.raises(BadUsage, match="density 'laplace' has no curvature to go by"):
+    with pytest.raises(BadUsage, match="density 'laplace' does not work with maximum likelihood"):
         ml.MaximumLikelihoodProblem(np.zeros((5, 2)), "laplace")
 
 

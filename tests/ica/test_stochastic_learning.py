@@ -258,11 +258,11 @@ def test_filters_that_became_dependent_go_back_at_half_the_rate_and_in_the_end_a
     ("settings", "message"),
     [
         ({"filters": 2}, "2 filters of 3 dimensions: there must be as many or more"),
-        ({"algorithm": "equil", "filters": 4}, "equil draws from square models, and 4 filters of 3 dimensions are not"),
+        ({"algorithm": "equil", "filters": 4}, "equil samples only from square models, but there are 4 filters for 3 dimensions"),
         ({"algorithm": "ebm", "expert": "student", "gamma": 0.4}, "gamma 0.4 is not above ½: the Student density has no finite integral"),
         ({"rates": ((0.0, 4),)}, "rates must be above 0, each for at least one update"),
-        ({"average": 20_000}, "10000 updates, of which 20000 last ones cannot be averaged"),
-        ({"grid": (2, 2)}, "a topography needs ebm with student experts, and as many places as filters"),
+        ({"average": 20_000}, "cannot average the last 20000 of 10000 updates"),
+        ({"grid": (2, 2)}, "a topography needs ebm with student experts, and a map with as many cells as filters"),
         ({"algorithm": "sgd"}, "unknown algorithm 'sgd', expected infomax, ebm or equil"),
     ],
 )

@@ -258,7 +258,7 @@ def test_wrong_uses_are_told():
     given = random_networks.generate("grid", rows=3, columns=3)
     with pytest.raises(BadUsage, match="--algorithm loopy-is needs observed marginals"):
         infer(given, "loopy-is")
-    with pytest.raises(BadUsage, match="--algorithm bp takes no observed marginals"):
+    with pytest.raises(BadUsage, match="--algorithm bp does not work with observed marginals"):
         infer(network.with_observed_marginals(given, {0: np.array([0.5, 0.5])}), "bp")
     with pytest.raises(BadUsage, match="ups-t needs a network whose loops are all broken"):
         infer(given, "ups-t")

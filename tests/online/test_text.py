@@ -119,7 +119,7 @@ def test_classes_are_limited_and_listed():
     assert format_labels(names[:10]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
     assert format_labels(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (11 in all)"
     assert [format_label(label) for label in (1.0, -1.0, 2.5, float("nan"))] == ["1", "-1", "2.5", "?"]
-    with pytest.raises(DataError, match="class 'a' is not a number, and labels in text files are numbers"):
+    with pytest.raises(DataError, match="class 'a' is not a number, but labels in text files are numbers"):
         LabelEncoder(["a", "b"])
     with pytest.raises(DataError, match="class 'inf' is not a number"):
         LabelEncoder(["1", "inf"])

@@ -314,8 +314,8 @@ def test_robust_errors_are_the_sandwich_of_the_scores() -> None:
         ({"coefficients": np.zeros((2, 2))}, "/coefficients has 2 predictors, poisson has one"),
         ({"standard_error": np.zeros((1, 2))}, "/standard_error has 2 columns, expected 3"),
         ({"feature_names": ["a"]}, "/feature_names has 1 names for 2 columns"),
-        ({"gls": "ar1"}, "'ar1' is no covariance of the errors of family poisson"),
-        ({"gls": "ar2", "family": "gaussian"}, "'ar2' is no covariance of the errors of family gaussian"),
+        ({"gls": "ar1"}, "'ar1' is not a covariance of errors for family poisson"),
+        ({"gls": "ar2", "family": "gaussian"}, "'ar2' is not a covariance of errors for family gaussian"),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(wrong: dict[str, object], says: str) -> None:

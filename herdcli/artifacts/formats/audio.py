@@ -114,12 +114,12 @@ def write_warnings(data: Any) -> Iterator[str]:
     kept = {"labels": data.y, "splits": data.split, "weights": data.weight}
     lost = [name for name, item in kept.items() if item is not None]
     if lost:
-        yield f"WAV has no room for {' and '.join(lost)}: they are left out"
+        yield f"WAV cannot hold {' and '.join(lost)}: they are left out"
     if data.sample_rate is None:
         yield f"no sampling rate is known: {group_digits(RATE)} Hz is written"
     peak = _scale_samples(data.X)[1]
     if peak > 1.0:
-        yield f"samples reach {peak:.4g}: all are divided by that, so that none is beyond ±1"
+        yield f"the largest sample is {peak:.4g}: all are divided by it, because WAV holds −1 to 1"
 
 
 def write(path: os.PathLike[str], data: Dataset) -> None:

@@ -255,7 +255,7 @@ def _detect_text_format(text: str, name: str) -> str:
         raise DataError(f"is {FOREIGN_TEXT['vw']}, which this command does not read", where=name, hint=hint)
     if _is_number(first) and format_from_suffix(name) not in FORMATS and len(lines) > 1 and all(map(_is_number, lines)):
         hint = "say which: --input-format csv or --input-format svmlight"
-        raise DataError("one number in each line may be a column of values, or labels without features", where=name, hint=hint)
+        raise DataError("every line has one number, so herd cannot tell whether it is a value or a label", where=name, hint=hint)
     return format_from_suffix(name) if format_from_suffix(name) in ("csv", "svmlight") else "csv"  # type: ignore[return-value]
 
 

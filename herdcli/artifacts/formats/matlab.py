@@ -34,7 +34,9 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
         raise
     except Exception as error:  # scipy.io raises its own, and those of zlib and struct
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"the MATLAB file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
+        raise DataError(
+            f"the MATLAB file cannot be read ({reason})", where=where, hint="fetch or save the file again: it may be cut short or damaged"
+        ) from error
     found = {name: values[name] for name, _ in listed if name in values and values[name].dtype.kind != "O"}
     found |= {name: cells for name, _ in listed if name in values and (cells := _cell_values(values[name])) is not None}
     ignored = sorted({name for name, _, _ in there} - set(found))

@@ -45,13 +45,15 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     titles = ["" if cell is None else str(cell).strip() for cell in lines[0]] if lines else []
     below = [["" if cell is None else str(cell).strip() for cell in line] for line in lines[1 : csv_header.SEEN]]
     if titles and not csv_header.are_column_titles(titles, below):
-        asked.note(f"{where}: the first line is read as a row, since it has numbers in the place of names")
+        asked.note(f"{where}: the first line is read as data because it has numbers and no column names")
         return dataset_from_table(
             table_from_cells([f"f{column}" for column in range(len(titles))], lines, where), {}, where=where, asked=asked
         )
     if len(lines) < 2:
         which = "the first sheet" if asked.member is None else f"sheet '{asked.member}'"
-        raise DataError(f"{which} has no rows below its names", where=where, hint="names in the first line, rows below")
+        raise DataError(
+            f"{which} has no rows below the column names", where=where, hint="write the column names into the first line and the rows below"
+        )
     return dataset_from_table(table_from_cells(titles, lines[1:], where), {}, where=where, asked=asked)
 
 

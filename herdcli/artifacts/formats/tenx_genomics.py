@@ -46,7 +46,7 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     hdf5_guard.check_readable(needed, limit=asked.limit, where=name)
     shape = codec.read_array(group["shape"]).ravel()
     if shape.shape != (2,):
-        raise DataError("/matrix/shape does not hold two lengths", where=name, hint="write the file again")
+        raise DataError("/matrix/shape must hold the numbers of genes and cells", where=name, hint="write the file again")
     try:
         X = codec.read_csr(group, (int(shape[1]), int(shape[0])))
     except ValueError as error:

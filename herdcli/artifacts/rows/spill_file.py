@@ -43,7 +43,7 @@ def read_array(file: IO[bytes], place: int, made: Array, what: str) -> Array:
     while left:
         got = os.preadv(file.fileno(), [left], place)
         if not got:
-            raise DataError(f"the file of {what} in $TMPDIR was cut off")
+            raise DataError(f"the temporary file of {what} in $TMPDIR is cut short")
         left, place = left[got:], place + got
     return made
 

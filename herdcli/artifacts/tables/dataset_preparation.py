@@ -127,7 +127,9 @@ def _part_sizes(parts: tuple[float, ...], available: int, label: str | None) -> 
         if sum(sizes) > available:
             owner = "the data set" if label is None else f"class {label}"
             hint = f"ask for at most {available} per class in all"
-            raise DataError(f"asks for {group_digits(sum(sizes))} rows, {owner} has {group_digits(available)}", where="--split", hint=hint)
+            raise DataError(
+                f"asks for {group_digits(sum(sizes))} rows, but {owner} has {group_digits(available)}", where="--split", hint=hint
+            )
         return sizes
     total = round(available * min(1.0, sum(parts)))
     exact = [available * part for part in parts]

@@ -127,7 +127,7 @@ def _csv_columns(text: str, name: str) -> dict[str, list[Any]]:
             for cells, cell in zip(columns, row, strict=bool(row)) if row else ():
                 cells.append(cell)
     except csv.Error as error:
-        raise DataError(f"line {rows.line_num}: {error}", where=name, hint="is a quote left open?") from None
+        raise DataError(f"line {rows.line_num}: {error}", where=name, hint="close every quote") from None
     if len(set(titles)) < len(titles):
         raise DataError("has two columns with the same name", where=name, hint="rename one of them")
     return dict(zip(titles, columns, strict=True))

@@ -106,6 +106,8 @@ def _coverage_of_model(session: Session, fitted: Artifact) -> Coverage:
         hint = "herd merge --data FILE gives it examples that no shard has learned"
         raise DataError("has no calibration scores, which prediction sets need", where=fitted.name, hint=hint)
     what = "intervals" if fitted.kind == "predictor" else "sets"
-    session.console.note(f"{what} hold the truth of {found.level:g} of the rows if these are exchangeable with the {found.calibrated} that")
-    session.console.note("calibrated the model: drawn from one source, and not the later ones of a stream that drifts")
+    session.console.note(f"{what} contain the true value in a share of {found.level:g} of the rows, provided that these come from")
+    session.console.note(
+        f"the same distribution as the {found.calibrated} rows that calibrated the model (later rows of a stream that drifts do not)"
+    )
     return found

@@ -111,7 +111,7 @@ def fetch_all(session: Session, *, accept_licence: bool) -> None:
                 session.console.fault(f"{entry.name}: {error}", error.hint)
                 failures.append(entry.name)
     if failures:
-        raise Unreachable(f"{len(failures)} of {len(wanted)} sets could not be had: {', '.join(failures)}")
+        raise Unreachable(f"{len(failures)} of {len(wanted)} sets could not be downloaded: {', '.join(failures)}")
     if unaccepted:
         names = ", ".join(entry.name for entry in unaccepted)
         raise BadUsage(

@@ -94,7 +94,7 @@ def _load_sequences(session: Session, artifact: Artifact, source: str, controls:
         whole = group_rows(value.X, key)
         parts = {TEST: whole} if value.split is None else split_sequences(whole, value.split, None, 0)
         if TEST not in parts:
-            raise DataError("has no rows in split 2 to judge by")
+            raise DataError("has no test rows (split 2) to evaluate on")
     except HerdError as error:
         error.where = error.where or data.name
         raise

@@ -20,7 +20,7 @@ def warn_of_constant_columns(console: Console, variance: Array, names: list[str]
         few = f"column {listed} is constant" if len(flat) == 1 else f"{len(flat)} columns are constant ({listed})"
         its, it = ("its variance is", "it") if len(flat) == 1 else ("their variances are", "them")
         if bayes:
-            console.warn(f"{few}, for which --bayes still pays in every component; leave {it} out")
+            console.warn(f"{few}, but --bayes still spends parameters on {it} in every component; leave {it} out")
         else:
             console.note(f"{few}, without influence on the fit; {its} taken to be {least:.3g}")
     return len(flat)

@@ -62,6 +62,8 @@ def _likelihood_tables(session: Session, logs: Array) -> Array:
     far = (top < LOWEST) | (top > HIGHEST)
     if far.any():
         shift = np.where(far, top, 0.0)
-        session.console.note(f"likelihoods of {int(far.sum())} rows are divided by their largest: log Z is too low by {shift.sum():.12g}")
+        session.console.note(
+            f"likelihoods of {int(far.sum())} rows are rescaled to fit into float64, so log Z is too low by {shift.sum():.12g}"
+        )
         logs = logs - shift[:, None]
     return np.exp(logs)

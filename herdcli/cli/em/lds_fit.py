@@ -104,7 +104,7 @@ def _initial_model(session: Session, rows: DynamicsSequences, request: Request) 
         return None
     value: LinearDynamics = found.value
     if value.controls != (0 if rows.controls is None else rows.controls.shape[1]):
-        raise DataError(f"has {value.controls} controls", where=found.name, hint="--controls with as many columns")
+        raise DataError(f"has {value.controls} controls", where=found.name, hint="name as many columns with --controls")
     return value
 
 

@@ -87,5 +87,5 @@ def held(session: Session, places: Array, columns: int) -> Array:
     most = max(1, min(HELD, HELD_BYTES // (8 * columns)))
     if len(places) <= most:
         return places
-    session.console.note(f"{group_digits(most)} of {group_digits(len(places))} rows of split 2, evenly spread, stay with the model")
+    session.console.note(f"{group_digits(most)} of {group_digits(len(places))} rows of split 2, evenly spread, are stored in the model")
     return places[np.arange(most) * len(places) // most]

@@ -63,7 +63,7 @@ FULL = OneOf("covariance", "full", refusal="--bayes uses full covariances, not {
 BY_BOUND = OneOf(
     "criterion",
     *("bic", "valid"),
-    refusal="--bayes is judged by its bound or --criterion valid, not {criterion}",
+    refusal="--bayes chooses a model by its bound or by --criterion valid, not by {criterion}",
     hint="leave out --criterion",
 )
 LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
@@ -73,7 +73,7 @@ UNLABELLED = Excludes("per_class", refusal="--on-disk reads no labels, which --p
 METHOD = Condition("has_method", refusal="--init {init} cannot start --model {model}", hint="--init random")
 ONE_SIZE = Condition(
     "has_size_of_start",
-    refusal="--init FILE starts from as many components as the file has",
+    refusal="--init FILE decides the number of components",
     hint="leave out the range of --components",
 )
 RANDOM_DIRECTIONS = Condition(

@@ -69,7 +69,7 @@ def _assign_parts(session: Session, artifact: Artifact, data: Artifact, own: Arr
         parts: Array = artifact.value.split
         return parts
     session.console.note(
-        f"{data.name} is not what the model was learned from: its own split decides which images are gallery and which are probes"
+        f"{data.name} differs from the training data, so its own split decides which images are gallery and which are probes"
     )
     return own
 

@@ -50,7 +50,7 @@ def _draw_all(session: Session, artifact: Artifact, path: Path, settings: Evalua
         _write_figure(session, figure, target)
         drawn += 1
     if not drawn:
-        raise BadUsage(f"nothing of this {artifact.kind} can be drawn", where=artifact.name, hint="herd eval --help lists plots by kind")
+        raise BadUsage(f"there is no plot for this {artifact.kind}", where=artifact.name, hint="herd eval --help lists plots by kind")
 
 
 def _plot_path(path: Path, name: str) -> str:

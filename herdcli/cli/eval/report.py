@@ -56,14 +56,16 @@ class ReportBuilder:
             self._parts.append(ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
 
     def write(self) -> None:
-        """The page.  Raises BadUsage when there is nothing to report."""
+        """The page.  Raises BadUsage when --report has nothing to show."""
         if not self._path:
             return
         from herdcli.evaluation.report.report_page import report_page
 
         if not self._parts:
             raise BadUsage(
-                "there is nothing to report", where=self._path, hint="name artifacts; --confusion and similar tables have no page"
+                "--report has nothing to show",
+                where=self._path,
+                hint="give at least one artifact, and leave out --confusion and similar tables",
             )
         outputs.write_side_file(
             self._session, self._path, lambda target: outputs.write_text(target, report_page(self._parts)), binary=False

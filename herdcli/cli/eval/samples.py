@@ -48,7 +48,7 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
             atoms, target = atoms / scale, _scale_target(target, scale)
         reference = samples.target_reference(kernel, target, map=session.map)
     if request.trace and own is None:
-        raise BadUsage("--trace needs samples, a data set has no order", where=artifact.name)
+        raise BadUsage("--trace needs samples: the rows of a data set have no order of selection", where=artifact.name)
     return replace(artifact, value=samples.EvaluatedSamples(own, atoms, weight, reference, kernel, traced=request.trace))
 
 

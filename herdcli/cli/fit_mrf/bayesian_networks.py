@@ -49,7 +49,7 @@ def learn_bayesian_network(session: Session, request: Request, form: str) -> Non
     tables = learned.method.tables_of(learned.state.tables)
     if len(given.holdout):
         rows, kept = len(given.cases.x), len(given.holdout)
-        session.console.note(f"learned from {rows} rows; {kept} are kept out for herd eval (--split 1,0,0 learns from all)")
+        session.console.note(f"learned from {rows} rows; {kept} are held out for herd eval (--split 1,0,0 learns from all)")
     made = bayesian_networks.bayesian_network(parents, tables, given.cases.cardinality, given.names, given.states)
     edges = sum(map(len, parents))
     mean = learned.state.log_likelihood / float(given.cases.weight.sum())

@@ -86,7 +86,7 @@ def _note_heldout_rows(session: Session, fit: Fit) -> None:
     """How many rows were not learned from."""
     kept = 0 if fit.holdout is None else len(fit.holdout)
     if kept:
-        session.console.note(f"learned from {fit.rows} rows; {kept} are kept out for herd eval (--split 1,0,0 learns from all)")
+        session.console.note(f"learned from {fit.rows} rows; {kept} are held out for herd eval (--split 1,0,0 learns from all)")
 
 
 def _save_network(

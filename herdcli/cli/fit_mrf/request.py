@@ -55,9 +55,9 @@ PARENTS = Condition(
 )
 ROWS = Condition("has_rows", why="with --moments")
 OF_PAIRS = OneOf("algorithm", *ALGORITHMS)  # and of larger clusters, which have no directions
-UNDIRECTED = Needs(OF_PAIRS, "--algorithm bayes takes no {option}", hint="--network FILE gives the parents")
+UNDIRECTED = Needs(OF_PAIRS, "--algorithm bayes does not work with {option}", hint="--network FILE gives the parents")
 NEEDS_ROWS = Needs(ROWS, "{option} needs rows, but --moments has none")
-NEW_CLUSTERS = Excludes("moments", refusal="--moments already defines the clusters: {option} cannot")
+NEW_CLUSTERS = Excludes("moments", refusal="--moments already defines the clusters, so {option} is not possible")
 OF_PARENTS = ("chow-liu", "independent", "hill-climb")  # structures that have directions
 FITTING_STRUCTURE = (
     Excludes("edges", "clusters"),
@@ -69,7 +69,7 @@ FITTING_STRUCTURE = (
     ),
     Needs(
         When(OneOf("algorithm", *DIRECTED), Condition("gives_parents")),
-        "--algorithm {algorithm} takes no --structure {structure_kind}",
+        "--algorithm {algorithm} does not work with --structure {structure_kind}",
         hint=f"--structure {', '.join(OF_PARENTS)}, or --network FILE",
     ),
     Needs(

@@ -27,7 +27,7 @@ def remote_minibatches(session: Session, problem: LearningProblem) -> RemoteGrou
     rows = len(problem.rows[0])
     batch = rows // problem.batches(0)
     if len(split_minibatch(batch, problem.chains if problem.settings.persistent else batch)) < 2:
-        message = f"--cluster deals out {BLOCK} rows of a minibatch at a time, and this one has {batch}"
+        message = f"--cluster distributes blocks of {BLOCK} rows, but a minibatch has only {batch}"
         hint = f"--batch-size {4 * BLOCK}, or leave out --cluster" if rows > BLOCK else "leave out --cluster"
         raise BadUsage(message, hint=hint)
     minibatch = MinibatchSource()
@@ -39,9 +39,9 @@ def _refuse_unsupported(problem: LearningProblem) -> None:
     """Refuse what has a state that goes from group to group, or gradients that are of all rows together."""
     settings = problem.settings
     if settings.algorithm not in DEALT and not settings.tempers_lengths:
-        message = f"--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not {settings.algorithm}"
+        message = f"--cluster works with --algorithm cd, pcd, rpcd and fpcd, not with {settings.algorithm}"
         raise BadUsage(message, hint="--algorithm cd, or leave out --cluster")
     if settings.joint in ("discriminative", "hybrid"):
-        raise BadUsage(f"--cluster has no workers for --labels {settings.joint}", hint="--labels generative, or leave out --cluster")
+        raise BadUsage(f"--labels {settings.joint} does not work with --cluster", hint="--labels generative, or leave out --cluster")
     if settings.optimizer == "natural":
-        raise BadUsage("--cluster has no workers for --optimizer natural", hint="--optimizer adam, or leave out --cluster")
+        raise BadUsage("--optimizer natural does not work with --cluster", hint="--optimizer adam, or leave out --cluster")

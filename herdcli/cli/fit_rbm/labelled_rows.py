@@ -22,13 +22,13 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
 
     visible = unit_family(settings.visible_units)
     if visible.multinomial:
-        message = "--labels knows no words: beside rows of many words one label would count as one word among them"
+        message = "--labels does not work with words: next to many words, the label would count as one word"
         raise BadUsage(message, hint="--per-class, or --visible-units poisson")
     if visible.group > 1 or visible.proportions:
         raise BadUsage(f"--labels goes with visible units of one column and scale 1, not {settings.visible_units}", hint="--units binary")
     y, names = rows.labelled(where, "--labels")
     if len(names) < 2:
-        raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=where)
+        raise DataError(f"has only one label, {names[0]}, but classes need at least two", where=where)
     unseen = np.setdiff1d(y, y[rows.split == TRAIN])
     if len(unseen) and (rows.split == TRAIN).any():
         hint = "--split sets how many rows of each class train"

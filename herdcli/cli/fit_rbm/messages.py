@@ -33,7 +33,7 @@ def warn_of_pairs(session: Session, settings: Settings, varies: Array, pairs: in
 
 def _warn_of_batch(session: Session, settings: Settings, rows: int, what: str) -> None:
     if "batch_size" in session.given and rows < settings.batch_size:
-        session.console.warn(f"there are {rows} {what}, fewer than the batch of {settings.batch_size}")
+        session.console.warn(f"there are {rows} {what}, fewer than the {settings.batch_size} of --batch-size")
 
 
 def note_best_epoch(session: Session, model: RBM) -> None:
@@ -47,7 +47,7 @@ def note_best_epoch(session: Session, model: RBM) -> None:
         look = int(np.searchsorted(model.trace.validated, best))
         ended = int(np.isfinite(model.trace.reconstruction[:, m]).sum())
         figure = model.trace.log_likelihood[look, m]
-        session.console.note(f"{name} is that of epoch {best} of {ended}: {figure:.2f} nats a validation row")
+        session.console.note(f"{name} of epoch {best} of {ended} is kept: {figure:.2f} nats a validation row")
 
 
 def note_omitted_heldout_rows(session: Session, model: RBM) -> None:

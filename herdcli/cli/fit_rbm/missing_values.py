@@ -37,7 +37,9 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | Non
 
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=True)
     if data.value.is_sparse:
-        raise DataError("/X is sparse: what it leaves out is 0, and nothing is missing", where=data.name, hint="leave out --draw-missing")
+        raise DataError(
+            "/X is sparse, so entries that are not stored are 0 and none is missing", where=data.name, hint="leave out --draw-missing"
+        )
     X = dataset_preparation.dense_copy(data.value, np.float64)
     known: Array = ~np.isnan(X)
     if known.all():

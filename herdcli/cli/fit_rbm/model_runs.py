@@ -139,7 +139,7 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
         rows, known = missing_values.drop_incomplete_heldout_rows(session, rows, known)
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     if request.per_class and len(names) == 1:
-        raise DataError(f"has one label, {names[0]}: there is nothing to tell apart", where=data.name)
+        raise DataError(f"has only one label, {names[0]}, but classes need at least two", where=data.name)
     if request.labels:
         rows, labels, settings = append_labels(request, rows, data.name, settings)
         settings = request.fitted(settings, largest_class_size(y, rows.split), partial(largest_moment, rows, settings))
@@ -223,7 +223,9 @@ def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
     data = replace(data, value=None)
     y = model_classes(earlier, rows, data.name)
     if earlier.kept is None:
-        session.console.note(f"{request.model} has no saved state: momentum, chains and rates start afresh (--keep-state keeps them)")
+        session.console.note(
+            f"{request.model} has no saved state: momentum, chains and rates start again (fit-rbm --keep-state stores them)"
+        )
     session.request = replace(_request_as_read(request, rows).with_chosen_settings(settings), epochs=request.epochs)
     names = earlier.classes or rows.unlabelled()[1]
     return FitInputs(rows, rows.unlabelled()[0] if y is None else y, names, settings, y is not None, data, earlier, earlier.labels)
@@ -286,7 +288,7 @@ def _resume_with_more_epochs(session: Session, problem: LearningProblem, state: 
 
     settings = problem.settings
     falls = "" if settings.rate_decay == "none" else ": the rate falls over all of them"
-    session.console.note(f"the checkpoint is of a run of {len(state.trace)} epochs, which goes on to {settings.epochs}{falls}")
+    session.console.note(f"the checkpoint is from a run of {len(state.trace)} epochs and continues to epoch {settings.epochs}{falls}")
     return extend_state(state, settings)
 
 

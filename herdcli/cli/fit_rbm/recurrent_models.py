@@ -162,7 +162,7 @@ def with_evaluation_sequences(session: Session, artifact: Artifact, request: Jud
         whole = given.found
         parts = {TEST: whole} if data.value.split is None else split_sequences(whole, data.value.split, None, 0)
         if TEST not in parts:
-            raise DataError("has no rows in split 2 to judge by")
+            raise DataError("has no test rows (split 2) to evaluate on")
     except HerdError as error:
         error.where = error.where or data.name
         raise

@@ -175,8 +175,12 @@ class Request:
         group=LEARNING,
         only=(
             PER_CLASS,
-            Excludes("model", refusal="--continue and --folds exclude each other", hint="the models of folds are not kept"),
-            When(PER_CLASS, Excludes("average_scores", hint="averaged energies have no models that left rows out")),
+            Excludes(
+                "model",
+                refusal="--continue and --folds exclude each other",
+                hint="leave out one of them: the models of folds are not stored",
+            ),
+            When(PER_CLASS, Excludes("average_scores", hint="leave out one of them: averaged energies come from models that saw all rows")),
         ),
         help="With --per-class: score training rows too, by N-fold cross-validation.",
     )
@@ -344,7 +348,7 @@ class Request:
     keep_state: bool | None = flag(
         default=None,
         record=where_given(),
-        only=Excludes("patience", "average", hint="momentum and chains are those of the last update"),
+        only=Excludes("patience", "average", hint="leave out {other}: momentum and chains belong to the last update"),
         help="Store momentum and chains in the output, so that --continue resumes training exactly.",
     )
     draw_missing: bool | None = flag(

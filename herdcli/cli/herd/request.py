@@ -93,7 +93,7 @@ class Request:
         group=LEARNING,
         record=as_file(),
         only=Condition(
-            "has_hidden_units", refusal="--rates drive hidden features, and mrf has none", hint="use --moments, which need no data"
+            "has_hidden_units", refusal="--rates needs hidden units, but --model mrf has none", hint="use --moments, which need no data"
         ),
         help="Herd without data: drive the weights by the average rates of change that this earlier result stores.",
     )

@@ -110,7 +110,7 @@ def note_omitted_heldout_rows(session: Session, count: int) -> None:
     """Say that not all of so many rows of split 2 stay with the model."""
     if count > block_moments.HELD:
         session.console.note(
-            f"{group_digits(block_moments.HELD)} of {group_digits(count)} rows of split 2, evenly spread, stay with the model"
+            f"{group_digits(block_moments.HELD)} of {group_digits(count)} rows of split 2, evenly spread, are stored in the model"
         )
 
 

@@ -136,7 +136,8 @@ def finish(session: Session, whole: ICAShard, history: History, request: Request
     inputs.report_whitening(session, fitted, total.constant if fitted.dropped else np.empty(0), request)
     if len(total.X) < total.rows:
         session.console.note(
-            f"whitened by {group_digits(total.rows)} rows; filters are learned from {group_digits(len(total.X))}, evenly spread"
+            f"the whitening uses {group_digits(total.rows)} rows; "
+            f"the filters are learned from {group_digits(len(total.X))} of them, evenly spread"
         )
     session.require_memory(8 * 2 * len(total.X) * len(fitted.forward), f"{len(total.X)} × {len(fitted.forward)} whitened numbers")
     Z, holdout = fitted.apply(total.X), inputs.heldout_rows_for_model(total.held, fitted)

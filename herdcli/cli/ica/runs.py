@@ -39,7 +39,7 @@ def learn_filters(session: Session, rows: WhitenedRows, request: Request) -> Non
 def _convergence_warning(found: ICAFit, request: Request) -> str:
     message = f"not converged after {found.iterations} iteration{'' if found.iterations == 1 else 's'}: {found.unconverged}"
     if request.on_nonconvergence == "error":
-        raise NotConverged(message, hint="--iterations allows more")
+        raise NotConverged(message, hint="raise --iterations")
     return message
 
 
@@ -48,7 +48,7 @@ def _fit_to_convergence(session: Session, rows: WhitenedRows, request: Request) 
     D, M, algorithm = len(rows.whitening.forward), request.filters, request.algorithm
     if M not in (None, D):
         hint = "--algorithm ebm, infomax or sparse-coding"
-        raise BadUsage(f"{algorithm} finds as many filters as dimensions, {D}, not {M}", hint=hint)
+        raise BadUsage(f"{algorithm} needs as many filters as dimensions ({D}), not {M}", hint=hint)
     if algorithm == "sobi":
         return _fit_sobi(session, rows, request)
     if algorithm != "ml" and _has_library(session, algorithm):

@@ -42,8 +42,8 @@ def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: 
     from herdcli.quadrature.embeddings import block_sketches, stream_sketch
     from herdcli.quadrature.embeddings.approximation import parse_embedding
 
-    session.ignored("block_atoms", "with a sketch of all rows, which are not merged and reduced")
-    session.ignored("precision", "with a sketch, whose bound takes float64")
+    session.ignored("block_atoms", "with a sketch of all rows, which needs no merging")
+    session.ignored("precision", "with a sketch, which always uses float64")
     exact_mode.refuse_exact(session, f"--embedding {request.embedding}", hint="--embedding exact")
     found = parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
     sketch = stream_sketch.sketch_landmarks(kernel, basis, np.ones(len(basis)), min(found.size, len(basis)) if found else 0, request.seed)

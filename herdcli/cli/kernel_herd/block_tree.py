@@ -162,5 +162,7 @@ def _scaled_sample(session: Session, request: Request, rows: IndexedRows) -> tup
     kernel.check(X)
     check_definite(kernel, X)
     if len(X) < rows.count:
-        session.console.note(f"lengths and scales are those of {group_digits(len(X))} of {group_digits(rows.count)} rows: {kernel.text()}")
+        session.console.note(
+            f"length scales and column scales are computed from {group_digits(len(X))} of {group_digits(rows.count)} rows: {kernel.text()}"
+        )
     return X, kernel

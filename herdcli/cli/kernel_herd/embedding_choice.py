@@ -55,13 +55,13 @@ def choose_embedding_for_sizes(
     exact_seconds = max((approximation.exact_seconds(*size) for size in sizes), default=0.0)
     if not rows:
         if not typed and exact_seconds > TOLD:
-            session.console.detail(f"the mean embedding is made from all pairs of rows, in about {exact_seconds:.0f} s of CPU time")
+            session.console.detail(f"the mean embedding is computed from all pairs of rows, in about {exact_seconds:.0f} s of CPU time")
         return None
     session.ignored("norm", f"with --embedding {found.text()}")
     if not typed:
-        what = f"the mean embedding of {group_digits(max(rows))} rows is made from {group_digits(found.size)} of them"
+        what = f"the mean embedding of {group_digits(max(rows))} rows is approximated from {group_digits(found.size)} of them"
         own = max(approximation.nystrom_seconds(*size, found.size) for size in sizes if found.is_suitable(*size))
-        costs = f"about {own:.0f} s of CPU time; --embedding exact takes all pairs, about {exact_seconds:.0f} s"
+        costs = f"about {own:.0f} s of CPU time; --embedding exact uses all pairs, about {exact_seconds:.0f} s"
         session.console.note(f"{what} (--embedding {found.text()}), {costs}")
     return found
 
@@ -88,5 +88,5 @@ def note_embedding_error(session: Session, value: Samples) -> None:
         return
     worst = int(summary.embedding_error.argmax())
     name = "" if value.group_names is None else f"{value.group_names[worst]}: "
-    figure = f"MMD {summary.mmd[worst]:.4g} to the embedding by {value.embedding}"
-    session.console.note(f"{name}{figure}; to that of all rows within {summary.embedding_error[worst]:.2g} of it ({found.guarantee()})")
+    figure = f"MMD {summary.mmd[worst]:.4g} with the approximation {value.embedding}"
+    session.console.note(f"{name}{figure}; with all rows it differs by at most {summary.embedding_error[worst]:.2g} ({found.guarantee()})")

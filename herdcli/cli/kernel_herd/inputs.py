@@ -90,7 +90,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
         groups, rows = _scaled_groups(request, data, target, given, scale)
         kernel = _suitable_kernel(kernel, request, data, target, given, scale)
     if len(groups) > 1 and request.bandwidth == "median" and kernel.text() != parse_kernel(request.kernel).text():
-        session.console.note(f"one length scale for all {len(groups)} groups: {kernel.text()}, by the distances of all rows")
+        session.console.note(f"all {len(groups)} groups use one length scale, from the distances of all rows: {kernel.text()}")
     approximate = embedding_choice.choose_embedding(session, request, kernel, groups, earlier)
     chosen = selection_settings(session, request, 0 if approximate else norm_sample_size(request.norm, target, given), approximate)
     if earlier is not None:
@@ -369,5 +369,5 @@ def _warn_of_repeats(session: Session, request: Request, groups: list[SelectionG
     if not (rule.repeats and "unique" in rule.reads) or request.unique or request.polish:
         return
     if fewest.count > len(fewest.points):
-        found = f"{fewest.count} atoms of {len(fewest.points)} candidates: some come more than once"
-        session.console.warn(f"{found}; --unique takes each once at most (-m {len(fewest.points)})")
+        found = f"there are only {len(fewest.points)} candidates for {fewest.count} atoms, so some are chosen more than once"
+        session.console.warn(f"{found} (--unique with -m {len(fewest.points)} chooses each at most once)")

@@ -110,7 +110,7 @@ def note_result(session: Session, value: Samples, count: int) -> None:
         from herdcli.evaluation.figures.samples import mmd_standard_error
 
         figure = f"MMD {summary.mmd[0]:.4g} ± {mmd_standard_error(summary)[0]:.2g}"
-        session.console.note(f"{figure}, ‖μ‖² being estimated; --norm exact takes all pairs of rows")
+        session.console.note(f"{figure}, with an estimate of ‖μ‖²; --norm exact computes it from all pairs of rows")
     embedding_choice.note_embedding_error(session, value)
     if summary.extra is not None:
         session.console.note(

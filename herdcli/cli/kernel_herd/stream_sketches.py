@@ -65,8 +65,8 @@ def _landmark_count(session: Session, request: Request) -> int:
     """How many landmarks there are to be.  Raises BadUsage for what cannot be done with rows that are seen once."""
     from herdcli.quadrature.embeddings.approximation import parse_embedding
 
-    session.ignored("block_atoms", "with a pipe, whose rows are not merged and reduced")
-    session.ignored("precision", "with a pipe, whose bound takes float64")
+    session.ignored("block_atoms", "with a pipe, which needs no merging")
+    session.ignored("precision", "with a pipe, which always uses float64")
     if session.missing is not None:
         raise BadUsage("--missing does not work with --block-rows and a pipe", hint="fill in missing values first, with herd convert")
     found = parse_embedding(request.embedding or f"nystrom:{min(max(LANDMARKS, request.count), MOST_LANDMARKS)}")
@@ -120,7 +120,9 @@ def _scale_and_kernel(session: Session, request: Request, X: Array) -> tuple[Arr
     scale, _ = column_scales(X, request.scale)
     kernel = choose_length_scales(parse_kernel(request.kernel), X / scale, request.bandwidth, request.seed)
     check_definite(kernel, X / scale)
-    session.console.note(f"lengths, scales and landmarks are those of the first {group_digits(len(X))} rows: {kernel.text()}")
+    session.console.note(
+        f"length scales, column scales and landmarks are computed from the first {group_digits(len(X))} rows: {kernel.text()}"
+    )
     return scale, kernel
 
 

@@ -80,7 +80,7 @@ class CachingReader:
         if piece is None:
             self.store.reason = "is damaged"
         elif piece.proof != self._of_text():
-            self.store.reason = "is of other text"
+            self.store.reason = "belongs to another text"
         else:
             for name in STATE:
                 setattr(self.reader, name, piece.state[name])
@@ -90,7 +90,9 @@ class CachingReader:
     def _restart_file(self, stack: ExitStack, count: int) -> CacheWriter:
         """A new file that begins with the pieces that were good."""
         if self.store.reason or self.store.parts:
-            self.console.note(f"{self.path} {self.store.reason or 'is of other text'}: parsing the text and writing it anew")
+            self.console.note(
+                f"{self.path} {self.store.reason or 'belongs to another text'}, so the text is parsed and the cache written again"
+            )
         writer = stack.enter_context(write_cache(self.path, self.key))
         for number in range(count):
             piece = self.store.piece(number, check=False)

@@ -37,8 +37,8 @@ def first_order(session: Session, learner: L, request: Request, drift: DriftResu
     name = "" if learner.count == 1 else f" {rival.settings.multiclass}"
     C = "" if rival.settings.algorithm == "perceptron" else f" with C = {rival.settings.C:.4g}"
     session.console.note(
-        f"{rival.settings.algorithm}{name}{C} has an error of {rival.errors.mean():.4g} in the second half of the first examples, and "
-        f"{learner.settings.algorithm} {rival.error_of_winner:.4g}; --algorithm {learner.settings.algorithm} learns by that"
+        f"{rival.settings.algorithm}{name}{C} is used: in the second half of the first examples its error is {rival.errors.mean():.4g}, "
+        f"and that of {learner.settings.algorithm} {rival.error_of_winner:.4g} (--algorithm {learner.settings.algorithm} uses that one)"
     )
     return replace(learner, settings=rival.settings), None
 
@@ -57,7 +57,7 @@ def learner_with_half_life(session: Session, learner: L, drift: DriftResult | No
         return learner
     last, settings = float(drift.kept.still[len(drift.kept.still) // 2 :].mean()), drift.settings
     session.console.note(
-        f"the stream drifts: --half-life {settings.half_life:g} with C = {settings.C:.4g} has an error of {drift.errors.mean():.4g} in the "
-        f"second half of the first examples, and {last:.4g} without; --half-life none forgets nothing"
+        f"the stream drifts: with --half-life {settings.half_life:g} and C = {settings.C:.4g} the error is {drift.errors.mean():.4g} in "
+        f"the second half of the first examples, without it {last:.4g} (--half-life none turns it off)"
     )
     return replace(learner, settings=settings)

@@ -54,7 +54,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
     ) as given:
         if given.data is None:
             raise BadUsage(
-                "--parts divides the rows of a data set, and text is learned as it arrives", hint="herd convert makes a data set"
+                "--parts divides the rows of a data set, but text is learned as it arrives", hint="herd convert makes a data set"
             )
         try:
             rows, settings = shuffle_if_sorted(session, dataset_rows.task_rows(session, given.data, request, None), settings, request)
@@ -93,7 +93,7 @@ def _partition_rows(
     """The training rows, and which of them each part has."""
     train = np.flatnonzero(dataset_rows.training_mask(session, rows, name))
     if request.parts > len(train):
-        raise BadUsage(f"--parts {request.parts} of {len(train)} training rows", hint="ask for fewer")
+        raise BadUsage(f"--parts {request.parts} is more than the {len(train)} training rows", hint="ask for fewer")
     return train, partitioned_learning.partition_rows(len(train), request.parts, settings.seed, shuffle=settings.shuffle)
 
 

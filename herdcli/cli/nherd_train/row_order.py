@@ -30,9 +30,9 @@ def shuffle_if_sorted(
         return rows, settings
     what = f"the rows are sorted by {WORDS[settings.task]}"
     if request.in_order:
-        session.console.warn(f"{what}, which spoils learning in that order: leave --in-order out, and they are mixed")
+        session.console.warn(f"{what}, so learning in their order gives a bad model: leave out --in-order to shuffle them")
         return rows, settings
-    session.console.note(f"{what}: learned in an order drawn from --seed (--in-order keeps theirs)")
+    session.console.note(f"{what}, so they are shuffled by --seed (--in-order keeps their order)")
     return in_any_order(session, rows), replace(settings, shuffle=True)
 
 

@@ -77,7 +77,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     return replace(artifact, value=replace(model, holdout=holdout))
 
 
-NONE_HELD = "has no rows in split 1 or 2 to judge by"
+NONE_HELD = "has no held-out rows (split 1 or 2) to evaluate on"
 
 
 def _require_columns(model: GeneralisedLinear, columns: int, where: str) -> None:

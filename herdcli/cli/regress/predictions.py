@@ -92,7 +92,7 @@ def _exposure_offsets(
     if known.form != "counts":
         return offset, data
     if exposure is None:
-        session.console.note(f"{where}: there is no column '{known.exposure}', so means are of one unit of exposure")
+        session.console.note(f"{where}: there is no column '{known.exposure}', so means are for one unit of exposure")
         return offset, data
     if not (exposure >= 0).all():
         raise DataError(f"column '{known.exposure}' has exposures below 0, or none", where=where)
@@ -105,7 +105,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     """Of errors correlated in time: the mean of each row given the last row before whose target is known, and its standard deviation."""
     model: GeneralisedLinear = fitted.value
     if model.gls != "ar1":
-        raise BadUsage("--want forecasts is of rows in time, fitted with --gls ar1", hint="--want means")
+        raise BadUsage("--want forecasts needs a model that was fitted with --gls ar1", hint="--want means")
     known = inputs.fitted_columns(fitted)
     if request.sequence is not None:
         known = replace(known, sequence=request.sequence)
@@ -114,7 +114,7 @@ def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple
     if X.shape[1] != model.coefficients.shape[1]:
         raise DataError(f"/X has {X.shape[1]} columns, the model has {model.coefficients.shape[1]}", where=found.history.name)
     if not np.isfinite(X).all():
-        raise DataError("has missing values in the columns that a forecast is made of", where=found.history.name, hint="--missing mean")
+        raise DataError("has missing values in the columns that a forecast needs", where=found.history.name, hint="--missing mean")
     variance, steps = error_variances(model, X, found.weight), found.steps
     assert variance is not None
     assert steps is not None

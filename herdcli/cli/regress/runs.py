@@ -187,10 +187,10 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
 def _alternative_family(inputs: RegressionInputs, chosen: str) -> str:
     """The family of the other reading of whole numbers, where there is one."""
     if chosen == "poisson":
-        return " (--family softmax takes them for classes, --family gaussian for numbers)"
+        return " (--family softmax reads them as classes, --family gaussian as numbers)"
     numbers = inputs.y if inputs.classes is None else _class_values(inputs.classes)[inputs.y.astype(np.int64)]
     whole = chosen in ("gaussian", "softmax") and not np.isnan(numbers).any() and count_detection.may_be_counts(numbers)
-    return " (--family poisson takes them for counts)" if whole else ""
+    return " (--family poisson reads them as counts)" if whole else ""
 
 
 def _class_values(classes: list[str]) -> Array:
@@ -210,7 +210,7 @@ def _note_amounts(session: Session, inputs: RegressionInputs, request: Request) 
         return
     if weight_meaning.are_whole_counts(y, weight):
         what, option = ("shares", "trials") if (y <= 1).all() and (weight == np.floor(weight)).all() else ("rates", "exposure")
-        session.console.note(f"the target times '{name}' is whole in all rows: --{option} {name} fits {what} of that")
+        session.console.note(f"the target times '{name}' is a whole number in every row; if the target holds {what}, use --{option} {name}")
 
 
 def constant_target_error(value: str, where: str) -> DataError:
@@ -267,7 +267,7 @@ def warn_of_result(session: Session, value: GeneralisedLinear, request: Request)
         hint = _finite_estimate_hint(value)
     elif not value.converged:
         steps = "1 step" if request.iterations == 1 else f"{request.iterations} steps"
-        message, hint = f"not converged after {steps}", "--iterations allows more, --l2 makes it easier"
+        message, hint = f"not converged after {steps}", "raise --iterations, or add --l2 0.01"
     else:
         return
     if request.on_nonconvergence == "error":

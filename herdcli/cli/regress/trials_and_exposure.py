@@ -94,12 +94,14 @@ def _read_amounts(data: Dataset, given: Response, column: str | None, option: st
         return given.weight, data, "weight"
     if given.weight is not None:
         raise DataError(
-            f"has a column 'weight' beside {option} {column}, and both say how much a row weighs",
+            f"has a column 'weight', but {option} {column} sets the weights of the rows too",
             where=where,
             hint="rename 'weight', or leave the option out",
         )
     amounts, data = find(data, column, option)
-    _refuse_values(~(np.isfinite(amounts) & (amounts >= 0)), amounts, f"column '{column}'", f"{option} takes no such value", where)
+    _refuse_values(
+        ~(np.isfinite(amounts) & (amounts >= 0)), amounts, f"column '{column}'", f"{option} needs finite values of at least 0", where
+    )
     return amounts, data, column
 
 
@@ -113,7 +115,7 @@ def _trials_response(given: Response, trials: Array, name: str, options: CountOp
         what = "numbers of successes" if form == "successes" else "shares of successes"
         note(f"the target holds {what} in the trials of column '{name}'")
         if form == "shares" and not weight_meaning.are_whole_counts(y[there], trials[there]):
-            note(f"some shares times '{name}' are no whole numbers of successes")
+            note(f"some shares times '{name}' are not whole numbers, as successes should be")
     if form == "successes":
         return _share_response(given, trials, form, f"the target and '{name}'", where)
     return replace(given, y=y, weight=trials, form=form)
@@ -124,7 +126,7 @@ def _share_response(given: Response, trials: Array, form: str, what: str, where:
     over = given.y > trials
     if over.any():
         row = int(np.argmax(over))
-        raise DataError(f"row {row} has {given.y[row]:g} successes in {trials[row]:g} trials, by {what}", where=where)
+        raise DataError(f"row {row} has {given.y[row]:g} successes in {trials[row]:g} trials (columns: {what})", where=where)
     shares = np.divide(given.y, trials, out=np.zeros_like(trials), where=trials > 0)
     return replace(given, y=shares, weight=trials, form=form)
 
@@ -136,12 +138,12 @@ def _exposure_response(given: Response, exposure: Array, name: str, options: Cou
     impossible = (exposure == 0) & (y > 0)
     if impossible.any():
         row = int(np.argmax(impossible))
-        raise DataError(f"row {row} has the target {y[row]:g} and no exposure in '{name}'", where=where)
+        raise DataError(f"row {row} has the target {y[row]:g}, but an exposure of 0 in '{name}'", where=where)
     if not form:
         form = "counts" if options.exposure and bool((y == np.floor(y)).all()) else "rates"
         note(f"the target holds {'counts' if form == 'counts' else 'rates'} of the exposure in column '{name}'")
         if form == "rates" and not weight_meaning.are_whole_counts(y, exposure):
-            note(f"some rates times '{name}' are no whole numbers of events")
+            note(f"some rates times '{name}' are not whole numbers, as events should be")
     if form == "rates":
         return replace(given, weight=exposure, form=form)
     there = exposure > 0

@@ -29,7 +29,7 @@ class Request:
     sources: tuple[str, ...] = input_file()
     seal_only: bool = flag(help="Only compare lengths and digests, without interpreting the contents (faster).")
     rerun: bool = flag(
-        only=Excludes("seal_only", hint="without --rerun the file alone is looked at"),
+        only=Excludes("seal_only", hint="leave out --rerun to check only the file"),
         help="Rebuild each FILE from its history and compare the results.",
     )
     inputs: tuple[str, ...] = repeated(

@@ -29,7 +29,7 @@ def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[in
     full: Network = loaded.value
     network, evidence = given
     if network.observations():
-        raise BadUsage("--evidence-rows takes no observed marginals", hint="--ignore-observed")
+        raise BadUsage("--evidence-rows does not work with observed marginals", hint="--ignore-observed")
     variables, dense, where = read_evidence_rows(session, request, full)
     dense = _join_evidence(dense, variables, full, evidence, where)
     batch = EvidenceBatch(network, variables, dense, orders=request.orders, seed=request.seed, map=session.map)

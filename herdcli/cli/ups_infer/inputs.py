@@ -57,7 +57,7 @@ def read_evidence(session: Session, full: Network, request: Request) -> dict[int
     for note in notes[:MOST_NOTES]:
         session.console.note(f"evidence: {note}")
     if len(notes) > MOST_NOTES:
-        session.console.note(f"evidence: {len(notes) - MOST_NOTES} more numbers are taken in the same way")
+        session.console.note(f"evidence: {len(notes) - MOST_NOTES} more numbers are read in the same way")
     return found
 
 

@@ -74,7 +74,7 @@ def answer_query(session: Session, loaded: Artifact, given: tuple[Network, dict[
     """Answer a query about the network under its evidence, and save what came of it."""
     kind = request.query_kind
     if given[0].observations():
-        raise BadUsage(f"--query {kind} takes no observed marginals", hint="--ignore-observed")
+        raise BadUsage(f"--query {kind} does not work with observed marginals", hint="--ignore-observed")
     try:
         ANSWERERS[kind](session, loaded, given, request, form)
     except DataError as error:
@@ -157,9 +157,9 @@ def answer_likeliest_states(session: Session, loaded: Artifact, given: tuple[Net
         _note_ties(session, network, found, evidence, request)
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
     if not found.exact:
-        share = f"no state exceeds {found.bound:.8g} (log value), the answer has {found.value:.8g}"
+        share = f"the log value of its answer is {found.value:.8g}, and no state exceeds {found.bound:.8g}"
         more = "" if found.algorithm == "max-product" else "; --effort may close the gap"
-        why = "it ended at --time" if found.algorithm == "toulbar2" else f"elimination needs more than --max-memory{more}"
+        why = "the time of --time is over" if found.algorithm == "toulbar2" else f"elimination needs more than --max-memory{more}"
         session.console.warn(f"{found.algorithm} is approximate here: {share}; {why}")
     states = dict(sorted((found.states | (evidence if asked.kind == "mpe" else {})).items())) if asked.kind == "mpe" else found.states
     summary = f"{len(states)} states, {found.algorithm}, {short}"
@@ -190,7 +190,7 @@ def _note_ties(session: Session, network: Network, found: LikeliestStates, evide
         few = ", ".join(f"{network.name(i)}={network.state_name(i, others[i])}" for i in differing[:5]) + (
             " …" if len(differing) > 5 else ""
         )
-        session.console.note(f"the likeliest states are not unique: {few} is as likely")
+        session.console.note(f"the most probable states are not unique: {few} has the same probability")
 
 
 def _state_names(network: Network, states: dict[int, int]) -> dict[str, list[str]]:
@@ -252,7 +252,7 @@ def _branch_and_bound(session: Session, network: Network, names: list[int], requ
         return None
     if not search.is_worthwhile():
         return LikeliestStates({}, -math.inf, math.inf, False, "branch-and-bound")
-    session.console.note("auto: branch and bound, as sums before maxima need much larger tables than elimination in any order")
+    session.console.note("auto: branch and bound, because exact elimination needs much larger tables")
     return session.run(search, label="branch and bound")
 
 
@@ -263,7 +263,7 @@ def _approximate_likeliest(session: Session, network: Network, request: Request)
     from herdcli.markov.query.max_product import MaxProduct
 
     if request.algorithm == AUTO:
-        session.console.note("auto: max-product, as the tables of elimination do not fit the memory allowed")
+        session.console.note("auto: max-product, because the tables of elimination exceed --max-memory")
     searched = request.algorithm == AUTO and network.count <= MOST_SEARCHED
     work = MaxProduct(network, topic_settings(InferenceSettings, request), request.search_steps, PATIENCE if searched else None)
     room, effort = min(_memory_limit(session), MOST_BUCKETS), request.effort * MILLION
@@ -276,7 +276,9 @@ def _approximate_likeliest(session: Session, network: Network, request: Request)
     if (fixed := _eliminate_remaining(session, work, state, request)) is not None:
         return replace(fixed, iterations=found.iterations)
     search = BestFirstSearch(work.inner.network, work.order.tolist(), work.reparametrised(state), state.states, effort, room)
-    session.console.note(f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, as it leaves a gap")
+    session.console.note(
+        f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, because max-product leaves a gap"
+    )
     x, value, upper = session.run(search, label="branch and bound", follows=True)
     constant = work.inner.constant
     bound = max(value + constant, min(found.bound, upper + constant))
@@ -317,20 +319,20 @@ def _coordinate_ascent(
     from herdcli.markov.query.max_product import MaxProduct
 
     try:
-        session.require_memory(marginal_map.bytes_needed(network, names), "one elimination of what is summed out")
+        session.require_memory(marginal_map.bytes_needed(network, names), "eliminating the variables that are summed out")
     except NoRoom as error:
         if least is not None and least.value > -math.inf:
-            session.console.note("auto: the best that branch and bound has found, as coordinate ascent does not fit the memory allowed")
+            session.console.note("auto: the best answer of branch and bound, because coordinate ascent exceeds --max-memory")
             return least
         if least is not None:
-            error.hint = "raise --effort: branch and bound, which needs less memory, finds no states with that"
+            error.hint = "raise --effort: branch and bound needs less memory, but found no states within this effort"
         raise
     if least is not None and least.value > -math.inf:
         begin = least
     else:
         begin = run_algorithm(MaxProduct(network, topic_settings(InferenceSettings, request), min(10, request.search_steps)))
     climb = marginal_map.CoordinateAscent(network, names, [begin.states[i] for i in names])
-    session.console.note("auto: coordinate ascent, as sums and maxima together do not fit the memory allowed")
+    session.console.note("auto: coordinate ascent, because exact elimination exceeds --max-memory")
     best = session.run(climb, label="ascent", follows=least is not None)
     bound = best.bound if least is None else max(best.value, min(best.bound, least.bound))
     return replace(best, bound=bound, exact=bound - best.value <= 1e-9 * (1 + abs(bound)))

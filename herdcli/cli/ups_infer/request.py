@@ -46,7 +46,7 @@ ONLY = {name: OneOf("algorithm", *users) for name, users in USERS.items()}  # th
 MARGINALS = Condition("asks_marginals")
 BY_TREE = OneOf("algorithm", AUTO, JUNCTION_TREE)
 ANY_DIRECTION = OneOf("schedule", "auto", "residual", "sequential", "parallel")
-ONE_QUESTION = "--query {query_kind} is one question: it takes no --evidence-rows, --restarts or --shard"
+ONE_QUESTION = "--query {query_kind} asks one question, so it does not work with --evidence-rows, --restarts and --shard"
 WITHOUT_SLICES = Excludes("slices")
 NO_SLICES = Excludes("slices", refusal="--slices takes no --checkpoint and no --shard")
 QUESTIONS = (NO_SLICES, Condition("asks_marginals", refusal=ONE_QUESTION))  # that shards divide
@@ -54,35 +54,39 @@ RESUMED = (NO_SLICES, Condition("can_be_resumed", refusal="--algorithm auto take
 ALGORITHM = (
     Needs(
         When(MARGINALS, OneOf("algorithm", AUTO, *TABLE)),
-        "--algorithm max-product finds likeliest states and no marginals",
+        "--algorithm max-product finds the most probable states, not marginals",
         hint="--query mpe",
     ),
     Needs(
         When(Condition("asks_log_z"), BY_TREE),
-        "--query log-z is exact, --algorithm {algorithm} is not",
+        "--query log-z is exact, but --algorithm {algorithm} is not",
         hint="--algorithm {algorithm} --format pr gives its log Z",
     ),
-    Needs(Condition("answers_query"), "--query {query_kind} is not answered by --algorithm {algorithm}", hint="leave it at auto"),
+    Needs(Condition("answers_query"), "--query {query_kind} does not work with --algorithm {algorithm}", hint="leave it at auto"),
 )
 SCHEDULE = (
     ONLY["schedule"],
-    Needs(When(OneOf("algorithm", "loopy-is"), ANY_DIRECTION), "--schedule checkerboard is for --algorithm bp", hint="--schedule residual"),
+    Needs(
+        When(OneOf("algorithm", "loopy-is"), ANY_DIRECTION),
+        "--schedule checkerboard works only with --algorithm bp",
+        hint="--schedule residual",
+    ),
 )
 UNDAMPED = Needs(
     When(ONLY["schedule"], OneOf("schedule", "auto", "sequential", "parallel")),
-    "--schedule {schedule} takes no damping",
+    "--schedule {schedule} does not work with damping",
     hint="--schedule sequential or parallel",
 )
 EVIDENCE_ROWS = (
     Needs(When(WITHOUT_SLICES, MARGINALS), ONE_QUESTION),
-    Needs(When(WITHOUT_SLICES, BY_TREE), "--evidence-rows is answered by a junction tree, not by --algorithm {algorithm}"),
+    Needs(When(WITHOUT_SLICES, BY_TREE), "--evidence-rows works only with a junction tree, not with --algorithm {algorithm}"),
 )
 SLICE_ROWS = (
     Needs(Condition("evidence_rows"), "--slices needs the rows of the slices", hint="--evidence-rows FILE, a row for each slice"),
-    Needs(BY_TREE, "--slices is answered by junction trees, not by --algorithm {algorithm}"),
+    Needs(BY_TREE, "--slices works only with junction trees, not with --algorithm {algorithm}"),
     Needs(
         Condition("has_rows_alone"),
-        "--slices takes no --query, --evidence, --observe or --likelihood",
+        "--slices does not work with --query, --evidence, --observe and --likelihood",
         hint="write evidence into --evidence-rows",
     ),
 )
@@ -176,7 +180,7 @@ class Request:
         only=(
             ONLY["restarts"],
             Needs(MARGINALS, ONE_QUESTION),
-            Needs(ANY_DIRECTION, "--schedule checkerboard takes no restarts", hint="--schedule residual"),
+            Needs(ANY_DIRECTION, "--schedule checkerboard does not work with --restarts", hint="--schedule residual"),
         ),
         help="Additional runs from random starts; the lowest free energy is the answer, and all fixed points are listed.",
     )

@@ -39,7 +39,7 @@ def infer_network(session: Session, loaded: Artifact, given: tuple[Network, dict
         region_scopes=read_regions(session, loaded.value, request.regions),
     )
     if queries.output_format(session, request) == "pr" and asked.algorithm in NO_LOG_Z:
-        raise BadUsage(f"{asked.algorithm} computes no log Z, and pr holds nothing else", hint="--format mar")
+        raise BadUsage(f"{asked.algorithm} computes no log Z, but the format pr holds only log Z", hint="--format mar")
     try:
         made = _infer_shard(session, loaded.value, given, asked, request)
         shards.finish_units(session, made, "starts", finish, loaded, request)
@@ -127,7 +127,10 @@ def finish(session: Session, whole: BeliefsShard, history: History, request: Req
 def _run_starts(session: Session, network: Network, asked: InferenceSettings, units: Sequence[int]) -> list[tuple[InferenceResult, str]]:
     """The results of the starts of these numbers, and the algorithm's name."""
     if session.checkpoint and len(units) > 1:
-        raise BadUsage("--restarts takes no checkpoint", hint="a shard of one start does: --shard 1/N with N = R + 1 for --restarts R")
+        raise BadUsage(
+            "--restarts does not work with --checkpoint",
+            hint="run each start as a shard of its own: --shard 1/N, with N = R + 1 for --restarts R",
+        )
     return [(run_algorithm(session, network, replace(asked, start=k), k == units[0]), asked.algorithm) for k in units]
 
 

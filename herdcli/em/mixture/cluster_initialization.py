@@ -35,7 +35,10 @@ def initial_centres(rows: RowBlock, count: int, init: str, random: np.random.Gen
     found = _centres_among(rows, count, init, random, scale)
     if rows.labels is not None:
         if rows.labels.max() * per_class >= count:
-            raise DataError(f"label {rows.labels.max()} has no component, there are {count}", hint=f"--components {rows.labels.max() + 1}")
+            raise DataError(
+                f"label {rows.labels.max()} is out of range: there are {count} components, 0 to {count - 1}",
+                hint=f"--components {rows.labels.max() + 1}",
+            )
         for label in np.unique(rows.labels[rows.labels >= 0]):
             own = np.flatnonzero(rows.labels == label)
             its = RowBlock(0, rows.X[own], None, None if rows.weight is None else rows.weight[own])

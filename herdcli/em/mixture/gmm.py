@@ -285,12 +285,12 @@ def prepare_gmm(
     if covariance not in COVARIANCES:
         raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(COVARIANCES)}")
     if components < 1 or (floor is not None and floor < 0):
-        raise BadUsage("components are at least 1, and a floor is not negative")
+        raise BadUsage("there must be at least 1 component, and the floor must not be negative")
     found = row_moments(source, map)
     if found.rows < components:
         raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"--components {found.rows} or fewer")
     if given is not None and given["mean"].shape != (components, len(found.mean)):
-        raise DataError(f"the start has means of shape {given['mean'].shape}, expected {(components, len(found.mean))}")
+        raise DataError(f"the initial model has means of shape {given['mean'].shape}, expected {(components, len(found.mean))}")
     return GMM(components, covariance, *column_floors(found.variance, found.mean, floor), found, source, init, seed, given, map)
 
 

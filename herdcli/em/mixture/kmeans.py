@@ -221,7 +221,7 @@ def prepare_kmeans(
 ) -> KMeans:
     """So many clusters of the rows of a source.  Raises DataError for missing values and fewer rows than clusters."""
     if clusters < 1:
-        raise BadUsage("there is at least 1 cluster")
+        raise BadUsage("there must be at least 1 cluster")
     found = row_moments(source, map)
     if found.missing:
         message = f"{found.missing} values are missing, which k-means cannot use"
@@ -229,7 +229,7 @@ def prepare_kmeans(
     if found.rows < clusters:
         raise DataError(f"{found.rows} rows are too few for {clusters} clusters", hint=f"--components {found.rows} or fewer")
     if given is not None and given.shape != (clusters, len(found.mean)):
-        raise DataError(f"the start has centres of shape {given.shape}, expected {(clusters, len(found.mean))}")
+        raise DataError(f"the initial model has centres of shape {given.shape}, expected {(clusters, len(found.mean))}")
     return KMeans(clusters, found, source, init, seed, given, bounded)
 
 

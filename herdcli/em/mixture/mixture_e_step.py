@@ -64,7 +64,10 @@ class EStep(Statistics):
         """Log joints into weighted responsibilities in place; their normalisers into the sums."""
         if labels is not None:
             if labels.max(initial=-1) * self.per_class >= len(joint):
-                raise DataError(f"label {labels.max()} has no component, there are {len(joint)}", hint=f"--components {labels.max() + 1}")
+                raise DataError(
+                    f"label {labels.max()} is out of range: there are {len(joint)} components, 0 to {len(joint) - 1}",
+                    hint=f"--components {labels.max() + 1}",
+                )
             other = np.arange(len(joint))[:, None] // self.per_class != labels
             joint[other & (labels >= 0)] = -np.inf
         evidence = normalise_joint(joint)

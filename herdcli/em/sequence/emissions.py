@@ -296,7 +296,7 @@ class MeanEmission:
             require_emittable(X, lambda part: (part == 0) | (part == 1), "and bits are 0 or 1", hint, names)
         least = FLOOR if floor is None else floor
         if name == "bernoulli" and least >= 0.5:
-            raise BadUsage(f"probabilities cannot be {least:g} or more and as far from 1", hint="--floor below 0.5")
+            raise BadUsage(f"probabilities cannot be at least {least:g} and at most 1 − {least:g}", hint="--floor below 0.5")
         return cls(name, X.shape[1], least)
 
     @property

@@ -40,7 +40,7 @@ class ChainStructure:
 
     def __post_init__(self) -> None:
         if not self.first.any() or not self.allowed.any(axis=1).all():
-            raise BadUsage("each state needs a state that may come next, and some state must come first", hint="--transitions full")
+            raise BadUsage("each state needs an allowed successor, and some state must be allowed first", hint="--transitions full")
 
     @property
     def numbers(self) -> int:
@@ -236,7 +236,7 @@ def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceB
     s = int(np.searchsorted(block.offsets, error.row, side="right")) - 1
     name = f" of sequence {block.names[s]}" if block.names else ""
     message = f"row {block.chosen[error.row]} (step {error.row - block.offsets[s]}{name}) is impossible in every state that can be reached"
-    return DataError(message, hint="a --floor above 0 keeps every value possible; so does --transitions full")
+    return DataError(message, hint="keep every value possible: a --floor above 0, or --transitions full")
 
 
 def emission_family(
@@ -279,10 +279,12 @@ def prepare_hmm(
     if sequences.rows < states:
         raise DataError(f"{sequences.rows} rows are too few for {states} states", hint=f"--components {sequences.rows} or fewer")
     if labels is not None and labels.max(initial=-1) >= states:
-        raise DataError(f"label {labels.max()} has no state, there are {states}", hint=f"--components {labels.max() + 1}")
+        raise DataError(
+            f"label {labels.max()} is out of range: there are {states} states, 0 to {states - 1}", hint=f"--components {labels.max() + 1}"
+        )
     made = HMM(transitions or chain_structure("full", states), family, sequences, found, init, seed, given, labels, sent)
     if given is not None and len(given["initial"]) != states:
-        raise DataError(f"the start has {len(given['initial'])} states, expected {states}")
+        raise DataError(f"the initial model has {len(given['initial'])} states, expected {states}")
     return made
 
 

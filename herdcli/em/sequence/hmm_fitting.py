@@ -171,7 +171,7 @@ def _initial_parameters(asked: ChainOptions, family: EmissionFamily) -> Paramete
         return None
     value = asked.given
     if value.emission != asked.emission:
-        raise DataError(f"the start is of --emission {value.emission}, not {asked.emission}")
+        raise DataError(f"the initial model has --emission {value.emission}, not {asked.emission}")
     made = _chain_structure(asked, value.states)
     p = dict(value.parameters)
     for name, mask in (("initial", made.first), ("transition", made.allowed)):
@@ -181,7 +181,9 @@ def _initial_parameters(asked: ChainOptions, family: EmissionFamily) -> Paramete
         # Shares that lose nothing are kept to the bit: their sum may differ from 1 in the last one, and a run that goes on must not.
         p[name] = np.where((kept == p[name]).all(axis=-1, keepdims=True), p[name], divided)
     if value.states != asked.sizes[0] or value.columns != family.columns:
-        raise DataError(f"the start has {value.states} states and {value.columns} columns, expected {asked.sizes[0]} and {family.columns}")
+        raise DataError(
+            f"the initial model has {value.states} states and {value.columns} columns, expected {asked.sizes[0]} and {family.columns}"
+        )
     return p
 
 

@@ -168,7 +168,7 @@ def prepare_dynamics_fit(
     if asked.criterion not in CRITERIA:
         raise BadUsage(f"--criterion {asked.criterion} is for mixtures", hint="--criterion bic, aic or valid")
     if asked.init == "kmeans++":
-        raise BadUsage("--init kmeans++ is of clusters", hint="--init pca or random")
+        raise BadUsage("--init kmeans++ works only with clusters", hint="--init pca or random")
     U, shift, scale = _scale_controls(rows)
     found = window_moments(SequenceBlocks(rows.training), max(asked.sizes), U, map)
     if max(asked.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):

@@ -141,7 +141,7 @@ def learning(value: Network | NetworkWithReference, settings: EvaluationSettings
     """The residual of each iteration of a learned network."""
     fit = _require_fit(value)
     if not len(fit.residual_trace):
-        raise DataError("there is no trace: what was learned has a closed form")
+        raise DataError("there is no trace: the fit has a closed form")
     ended = "settled" if fit.converged else "did not settle"
     return _residual_plot(fit.residual_trace, None, f"{fit.algorithm} {ended} in {fit.iterations} iterations")
 
@@ -168,7 +168,10 @@ def _residual_plot(residual: Array, energy: Array | None, title: str) -> plot_li
 def _require_fit(value: Network | NetworkWithReference) -> Any:
     network = value.network if isinstance(value, NetworkWithReference) else value
     if network.fit is None:
-        raise DataError("was not learned, so nothing was given that it could be held to", hint="herd fit-mrf learns a network")
+        raise DataError(
+            "this network was not fitted to data, so there are no target moments to compare",
+            hint="compare it with another network: --plot reference PNG --reference FILE",
+        )
     return network.fit
 
 
@@ -178,7 +181,7 @@ def given(value: Network | NetworkWithReference, settings: EvaluationSettings, *
     targets = fit.targets(network.cardinality)
     found = fit_summary.calibrate_network(network, QUICK, [scope for scope, _ in targets])
     if found is None or not targets:
-        raise DataError("its marginals are too large a task for a picture" if targets else "was given no marginals")
+        raise DataError("its marginals would take too long to compute for a plot" if targets else "it was fitted without target marginals")
     present = fit_summary.scope_marginals(network, found, [scope for scope, _ in targets])
     return _scatter_marginals([p for _, p in targets], present, "given", f"marginals of {len(targets)} clusters beside those given")
 
@@ -194,14 +197,14 @@ def reference(
         raise BadUsage("--plot reference needs something to compare with", hint="--reference FILE")
     both = [fit_summary.calibrate_network(each, QUICK) for each in (value.network, value.reference)]
     if both[0] is None or both[1] is None:
-        raise DataError("its marginals are too large a task for a picture")
+        raise DataError("its marginals would take too long to compute for a plot")
     own, theirs = node_marginals(value.network, both[0]), node_marginals(value.reference, both[1])
     return _scatter_marginals(theirs, own, "reference", "marginals of the network beside the reference's")
 
 
 def _scatter_marginals(known: Sequence[Array], found: Sequence[Array], name: str, title: str) -> plot_list.Figure:
     if [p.size for p in known] != [p.size for p in found]:
-        raise DataError("the reference has other variables, or other numbers of states")
+        raise DataError("the reference has different variables, or different numbers of states")
     across, up = (np.concatenate([np.ravel(p) for p in each]) for each in (known, found))
     largest = float(np.abs(across - up).max())
     return plot_list.scatter_plot(

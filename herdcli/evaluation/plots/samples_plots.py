@@ -74,7 +74,7 @@ def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_l
     """The MMD of the first m atoms against m, beside that of m random rows; with --data or --target also to that target."""
     own = value.samples if isinstance(value, EvaluatedSamples) else value
     if own is None:
-        raise BadUsage("--plot mmd needs samples, a data set has no order", hint="--plot atoms")
+        raise BadUsage("--plot mmd needs samples: the rows of a data set have no order of selection", hint="--plot atoms")
     figure = plot_list.new_figure(3.8)
     axes = figure.add_subplot()
     names = own.group_names or [f"herded ({own.rule})"]

@@ -47,7 +47,7 @@ def make_method(network: Network, settings: InferenceSettings, map: Map = map, l
     if network.observations() and entry.observed == "refused":
         others = ", ".join(sorted(able("used") + able("needed")))
         raise BadUsage(
-            f"--algorithm {settings.algorithm} takes no observed marginals", hint=f"those that do: {others}; or --ignore-observed"
+            f"--algorithm {settings.algorithm} does not work with observed marginals", hint=f"those that do: {others}; or --ignore-observed"
         )
     if entry.observed == "needed" and not network.observations():
         raise BadUsage(f"--algorithm {settings.algorithm} needs observed marginals", hint="--observe x0=0.2,0.8; or --algorithm bp")

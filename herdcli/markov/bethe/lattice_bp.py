@@ -57,7 +57,7 @@ def find_lattice(network: Network) -> BinaryLattice | str:
     if network.shape is None or int(np.prod(network.shape)) != network.count:
         return "needs a network that was made as a grid"
     if network.observations():
-        return "takes no observed marginals"
+        return "does not work with observed marginals"
     try:
         machine = coupling_list(network, "bp")
     except BadUsage:

@@ -44,7 +44,7 @@ def read_net(text: str, notes: list[str] | None = None) -> Network:
             with tokens.placed():
                 _read_potential(tokens, made)
         elif word in OTHERS:
-            raise tokens.error(f"a {word} node, and herd reads discrete chance nodes alone")
+            raise tokens.error(f"a {word} node, but herd reads only discrete chance nodes")
         elif word != "}":
             raise tokens.error(f"'{word[:40]}' is neither net, node nor potential")
     network = made.network()

@@ -62,7 +62,7 @@ class NetworkAssembly:
             raise DataError(f"variable {child} has a second table")
         size, table = math.prod(shape), np.asarray(values, dtype=np.float64).ravel()
         if not table.size:
-            raise DataError(f"variable {child} has no table", hint="is the network without parameters?  herd fit-mrf learns them from rows")
+            raise DataError(f"variable {child} has no table", hint="learn the parameters from rows: herd fit-mrf")
         if table.size != size:
             raise DataError(f"the table of {child} has {table.size} values, expected {size}")
         table = table.reshape(shape)

@@ -51,7 +51,9 @@ class WordStream:
     def next(self, what: str) -> str:
         """The next word.  Raises DataError, saying where the text ends, if there is none."""
         if not self.left:
-            raise DataError(f"ends at {self.place(len(self.words) - 1)} where {what} is expected", hint="is the file cut short?")
+            raise DataError(
+                f"ends at {self.place(len(self.words) - 1)} where {what} is expected", hint="check whether the file is complete"
+            )
         self.at += 1
         return self.words[self.at - 1]
 
@@ -179,7 +181,7 @@ class TokenStream:
     def short(self, what: str) -> DataError:
         """DataError about a text that ends too soon."""
         lines = self.text.rstrip().count("\n") + 1
-        return DataError(f"ends at line {lines} where {what} is expected", hint="is the file cut short?")
+        return DataError(f"ends at line {lines} where {what} is expected", hint="check whether the file is complete")
 
     def error(self, message: str) -> DataError:
         """DataError about the last token."""

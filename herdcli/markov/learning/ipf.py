@@ -183,4 +183,4 @@ def impossible_cluster_error(problem: LearningProblem, a: int) -> NegativeResult
     message = (
         f"no distribution has these marginals: cluster {a} ({scope}) gives probability to states that other clusters, or the base, forbid"
     )
-    return NegativeResult(message, hint="--smoothing 1 leaves no marginal of rows zero; loopy-is that runs away needs --double-loop")
+    return NegativeResult(message, hint="use --smoothing 1 against zero marginals, or --double-loop if loopy-is diverges")

@@ -42,7 +42,7 @@ class BinaryGibbs(Stepwise[GibbsState]):
     def __init__(self, network: Network, settings: InferenceSettings) -> None:
         self.network, self.settings, self.steps = network, settings, settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
         if settings.annealing > settings.burn_in:
-            hint = f"--burn-in {settings.annealing} or more"
+            hint = f"raise --burn-in to {settings.annealing} or more"
             raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
         self.machine = boltzmann_machine(network, "gibbs")
         self.parts = [part[~self.machine.held[part]] for part in colour_units(self.machine.W)]

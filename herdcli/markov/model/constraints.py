@@ -183,7 +183,9 @@ def check_problem(problem: LearningProblem) -> LearningProblem:
     """The problem itself.  Raises DataError for scopes, marginals or features that cannot be, BadUsage for a base of other variables."""
     n = len(problem.cardinality)
     if problem.base is not None and not np.array_equal(problem.base.cardinality, problem.cardinality):
-        raise BadUsage(f"--base has {problem.base.count} variables, or other numbers of states, than the data's {n}")
+        raise BadUsage(
+            f"--base has {problem.base.count} variables; it must have the {n} variables of the data, with the same numbers of states"
+        )
     for a, cluster in enumerate(problem.clusters):
         for i in cluster.scope:
             if not 0 <= i < n:
@@ -226,4 +228,4 @@ def _check_agreement(problem: LearningProblem) -> None:
             first, q = known.setdefault(i, (a, p))
             if np.abs(p - q).max() > 1e-6:
                 name = problem.names[i] if problem.names else f"x{i}"
-                raise DataError(f"clusters {first} and {a} give {name} different marginals, by {np.abs(p - q).max():.3g}")
+                raise DataError(f"clusters {first} and {a} give {name} marginals that differ by {np.abs(p - q).max():.3g}")

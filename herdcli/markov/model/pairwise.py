@@ -143,7 +143,7 @@ def _assemble(
     if -np.inf in tops:
         at = tops.index(-np.inf)
         place = network.name(at) if at < len(units) else " and ".join(map(network.name, list(pairs)[at - len(units)]))
-        raise NegativeResult(f"no state has a probability: the factors leave {place} no state")
+        raise NegativeResult(f"no joint state is possible: the factors exclude all states of {place}")
     _require_float64(network, [*units, *pairs.values()], tops, [*((i,) for i in range(len(units))), *pairs], auxiliary)
     n, m = len(units), len(pairs)
     edges = np.array(list(pairs), dtype=np.int32).reshape(-1, 2)

@@ -38,7 +38,7 @@ def possible_states(network: Network) -> list[Array]:
             stays = kept[i] & possible.any(axis=tuple(k for k in range(possible.ndim) if k != axis))
             if not stays.any():
                 raise NegativeResult(
-                    f"no state has a probability: the zeros of the factors, with the evidence, leave {network.name(i)} none"
+                    f"no joint state is possible: the zeros of the factors, with the evidence, exclude all states of {network.name(i)}"
                 )
             if stays.all() or np.array_equal(stays, kept[i]):
                 continue

@@ -139,7 +139,9 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
     for number, other in enumerate(models[1:], start=2):
         if other.settings.task != first.settings.task:
             tasks = [model.settings.task for model in (other, first)]
-            raise DataError(f"model {number} was learned for {tasks[0]}, model 1 for {tasks[1]}", hint="merge models with the same --task")
+            raise DataError(
+                f"model {number} was learned for {tasks[0]}, but model 1 for {tasks[1]}", hint="merge models with the same --task"
+            )
         if TABLE[other.settings.algorithm].second_order != TABLE[first.settings.algorithm].second_order:
             learned, other_learned = first.settings.algorithm, other.settings.algorithm
             hint = "train all shards with the same --algorithm, since weights are merged by their variances"
@@ -147,7 +149,7 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
         levels = [model.coverage.level if model.coverage else None for model in (other, first)]
         if levels[0] != levels[1]:
             own, others = ("without --coverage" if level is None else f"with --coverage {level:g}" for level in (levels[1], levels[0]))
-            raise DataError(f"model {number} was learned {others}, model 1 {own}", hint="train all shards with the same option")
+            raise DataError(f"model {number} was learned {others}, but model 1 {own}", hint="train all shards with the same option")
         if other.zero_based != first.zero_based:
             starts = [0 if model.zero_based else 1 for model in (other, first)]
             raise DataError(
@@ -157,7 +159,10 @@ def _require_compatible(models: Sequence[Classifier]) -> None:
         if other.classes != first.classes:
             raise DataError(f"model {number} has classes {', '.join(other.classes)}, model 1 has {', '.join(first.classes)}")
         if (other.bits, other.text == "vw") != (first.bits, first.text == "vw"):
-            raise DataError(f"model {number} hashes into 2^{other.bits} columns, model 1 into 2^{first.bits}", hint="0 means no hashing")
+            raise DataError(
+                f"model {number} hashes into 2^{other.bits} columns, model 1 into 2^{first.bits}",
+                hint="train all shards with the same --bits (2^0 means no hashing)",
+            )
         if other.interactions != first.interactions:
             own, others = (",".join(model.interactions or ["none"]) for model in (first, other))
             raise DataError(

@@ -197,7 +197,7 @@ def evaluate_size(problem: LearningProblem, state: parallel_fits.LearningState, 
         ]
         return SizeResult(hidden, told_apart[0], told_apart[0], told_apart[1], "labels")
     if any(divergence_reason(h.visible, h.hidden, h.W) for h in found):
-        raise Diverged("the model is no distribution")
+        raise Diverged("the model cannot be normalised")
     if problem.visible.multinomial:
         return _evaluate_word_counts(found, held, seen, seed, map)
     bases = [problem.rates(m) for m in range(models)]

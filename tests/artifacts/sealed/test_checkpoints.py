@@ -110,7 +110,7 @@ def test_older_versions_are_upgraded_and_newer_refused(tmp_path: Path, monkeypat
     sealed_hdf5.write_sealed(path, "scales", 1, Old(np.array([500.0])), [])
     assert load(str(path)).value.kilograms.tolist() == [0.5]
     sealed_hdf5.write_sealed(path, "scales", 3, New(np.array([0.5])), [])
-    with pytest.raises(DataError, match="is a scales of version 3, this herd reads versions up to 2") as caught:
+    with pytest.raises(DataError, match="is a scales of version 3, but this herd reads only versions up to 2") as caught:
         load(str(path))
     assert "pip install --upgrade" in (caught.value.hint or "")
 

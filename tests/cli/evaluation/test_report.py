@@ -39,7 +39,8 @@ def test_what_cannot_be_evaluated_is_named_and_passed_over(herd, model, tmp_path
     nothing = herd("eval", "table.h5", "--report", "other.html", "--keep-going")
     assert nothing.code == 2
     assert nothing.err.endswith(
-        "herd eval: other.html: there is nothing to report\nhint: name artifacts; --confusion and similar tables have no page\n"
+        "herd eval: other.html: --report has nothing to show\n"
+        "hint: give at least one artifact, and leave out --confusion and similar tables\n"
     )
 
 

@@ -40,7 +40,7 @@ REFUSED = {
     ],
     "--cluster-option wait=soon is not a number of seconds": ["--per-class", "--cluster", "local:2", "--cluster-option", "wait=soon"],
     "--cluster tls://127.0.0.1:1 needs certificates": ["--per-class", "--cluster", "tls://127.0.0.1:1"],
-    "--cluster slurm:2: its workers must reach this machine, which listens to no other unless told": [
+    "--cluster slurm:2: its workers must reach this machine, but it accepts no connections from others": [
         "--per-class",
         "--cluster",
         "slurm:2",
@@ -66,7 +66,7 @@ def test_what_cannot_be_is_refused_in_a_line(herd, digits, message):
 
 NOTHING_TO_DEAL = {
     "ica --algorithm infomax": (
-        "--cluster has workers for the rows of --algorithm ml, not infomax",
+        "--cluster works only with --algorithm ml, not with infomax",
         "--algorithm ml, or leave out --cluster",
     ),
     "fit-mrf --algorithm bayes": (
@@ -138,10 +138,10 @@ def test_nothing_of_dask_is_imported_unasked(digits, tmp_path):
 
 
 NO_ROUNDS = {
-    "pt": (["--algorithm", "pt"], "--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not pt"),
-    "exact": (["--algorithm", "exact"], "--cluster has workers for the minibatches of --algorithm cd, pcd, rpcd and fpcd, not exact"),
-    "natural": (["--optimizer", "natural"], "--cluster has no workers for --optimizer natural"),
-    "small": (["--batch-size", "20"], "--cluster deals out 512 rows of a minibatch at a time, and this one has 20"),
+    "pt": (["--algorithm", "pt"], "--cluster works with --algorithm cd, pcd, rpcd and fpcd, not with pt"),
+    "exact": (["--algorithm", "exact"], "--cluster works with --algorithm cd, pcd, rpcd and fpcd, not with exact"),
+    "natural": (["--optimizer", "natural"], "--optimizer natural does not work with --cluster"),
+    "small": (["--batch-size", "20"], "--cluster distributes blocks of 512 rows, but a minibatch has only 20"),
     "layers": (["--layers", "3,2"], "--cluster distributes units of work, but this run has only one"),
 }
 

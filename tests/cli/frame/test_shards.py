@@ -212,7 +212,8 @@ WRONG = {
     ),
     "checkpoints of several starts": (
         [*STARTS, "--shard", "1/2", "--checkpoint", "state"],
-        "--restarts takes no checkpoint\nhint: a shard of one start does: --shard 1/N with N = R + 1 for --restarts R",
+        "--restarts does not work with --checkpoint\n"
+        "hint: run each start as a shard of its own: --shard 1/N, with N = R + 1 for --restarts R",
     ),
     "as text": (
         [*STARTS, "--shard", "1/2", "-o", "s.mar"],

@@ -126,7 +126,7 @@ def test_resumed_again_and_again(start, tmp_path, uninterrupted):
 def test_resume_without_a_checkpoint_starts_afresh_and_says_so(herd, small, quick):
     ended = herd(*quick("small.h5", "--checkpoint", "state.h5", "--resume", "-o", "out.h5"))
     assert ended.code == 0
-    assert "fit-rbm: no checkpoint at state.h5 yet: starting afresh\n" in ended.err
+    assert "fit-rbm: no checkpoint at state.h5 yet: starting from the beginning\n" in ended.err
 
 
 def test_resume_with_other_options_or_data_is_refused(start, tmp_path):

@@ -43,8 +43,8 @@ def test_large_data_are_approximated_by_default_and_told(monkeypatch):
     found, told = asked()
     assert (found.text(), found.is_suitable(150, 150, 3), found.is_suitable(90, 90, 3)) == ("nystrom:20", True, False)
     assert told == [
-        "the mean embedding of 150 rows is made from 20 of them (--embedding nystrom:20), "
-        "about 0 s of CPU time; --embedding exact takes all pairs, about 0 s"
+        "the mean embedding of 150 rows is approximated from 20 of them (--embedding nystrom:20), "
+        "about 0 s of CPU time; --embedding exact uses all pairs, about 0 s"
     ]
     assert asked(count=50)[0].text() == "nystrom:50"
     assert asked(embedding="exact") == asked(exact=True) == asked(count=200) == (None, [])
@@ -55,7 +55,7 @@ def test_the_bound_is_told_stored_and_holds(herd, table, tmp_path):
     ended = herd("kernel-herd", table, "-m", 8, "--embedding", "nystrom:20", "-o", "some.h5")
     summary = artifacts.load(str(tmp_path / "some.h5")).value.summary
     mmd, bound = summary.mmd[0], summary.embedding_error[0]
-    assert f"MMD {mmd:.4g} to the embedding by nystrom:20; to that of all rows within {bound:.2g} of it (for certain)" in ended.err
+    assert f"MMD {mmd:.4g} with the approximation nystrom:20; with all rows it differs by at most {bound:.2g} (for certain)" in ended.err
     figures = json.loads(herd("eval", "some.h5", "--data", table, "--format", "json").out)[0]
     assert 0 < abs(figures["target_mmd"] - figures["mmd"]) <= figures["embedding_error"] == bound
 

@@ -143,7 +143,7 @@ def test_a_run_that_reaches_its_cap_ends_with_what_it_has(herd, tmp_path, rule):
 def test_more_atoms_than_rows_are_told(herd, table):
     ended = herd("kernel-herd", table, "-m", 200, "-o", "x.h5")
     assert ended.code == 0
-    assert "200 atoms of 150 candidates: some come more than once; --unique takes each once at most (-m 150)" in ended.err
+    assert "there are only 150 candidates for 200 atoms, so some are chosen more than once (--unique with -m 150 " in ended.err
     assert "more than once" not in herd("kernel-herd", table, "-m", 150, "-o", "y.h5").err
 
 

@@ -61,7 +61,7 @@ def test_every_format_has_the_same_atoms_within_the_bound(herd, tmp_path):
     for form in ("csv", "parquet", "stream"):
         ended = herd(*OPTIONS, "-o", "out.h5", stdin=piped(form))
         assert ended.code == 0, ended.err
-        assert "lengths, scales and landmarks are those of the first 256 rows: gaussian:" in ended.err
+        assert "length scales, column scales and landmarks are computed from the first 256 rows: gaussian:" in ended.err
         artifact = artifacts.load(str(tmp_path / "out.h5"))
         found[form] = value = artifact.value
         np.testing.assert_array_equal(value.x, X[value.index])

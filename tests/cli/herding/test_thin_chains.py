@@ -43,7 +43,7 @@ def test_each_file_of_cmdstan_is_a_chain(herd, chains):
     assert "chain-3.csv: left out the 20 draws of the warm-up" in done.err
     assert "chain-*.csv: 180 draws of 3 chains in 3 files" in done.err
     assert "warning: 4 of 180 draws are divergent" in done.err
-    assert "one length scale for all 3 groups: gaussian:" in done.err
+    assert "all 3 groups use one length scale, from the distances of all rows: gaussian:" in done.err
     last = done.err.splitlines()[-1]
     assert "12 atoms" in last
     assert "(4 random rows: " in last

@@ -276,7 +276,7 @@ def test_constant_columns_and_repeated_rows_are_floored_and_told(herd, tmp_path)
     assert "em: column 'b' is constant, without influence on the fit; its variance is taken to be 8.63e-07\n" in ended.err
     assert "raised" not in ended.err
     ended = herd("em", "constant.csv", "--components", "2", "--bayes", "-o", "x.h5")
-    assert "em: warning: column 'b' is constant, for which --bayes still pays in every component; leave it out\n" in ended.err
+    assert "em: warning: column 'b' is constant, but --bayes still spends parameters on it in every component; leave it out\n" in ended.err
     ended = herd("em", "constant.csv", "--components", "1", "--floor", "0.5", "-o", "x.h5")
     assert "its variance is taken to be 0.5\n" in ended.err
     table(tmp_path / "double.csv", [[value, 1e6 * value, 7, 8] for value in draws], ["a", "b", "c", "d"])

@@ -80,7 +80,7 @@ HINT = "hint: herd eval MODEL --data MIXTURES --true-sources SOURCES\n"
         (["--true-sources", "s.npz"], 2, f"--true-sources needs the mixtures that were made from them\n{HINT}"),
         (["--true-sources", "s.npz", "--mixing", "a.npz"], 2, f"--true-sources and --mixing both say what the mixing is\n{HINT}"),
         (["--data", "wide.npz"], 65, "wide.npz: /X has 4 columns, the whitening was fitted to 3\n"),
-        (["--data", "early.npz"], 65, "early.npz: has no rows in split 2 to judge by\n"),
+        (["--data", "early.npz"], 65, "early.npz: has no test rows (split 2) to evaluate on\n"),
         (["--data", "x.npz", "--true-sources", "short.npz"], 65, "x.npz: there are 9 rows of sources and 300 of mixtures\n"),
         (
             ["--mixing", "wide.npz"],

@@ -213,7 +213,7 @@ def test_messages(herd, rows, tmp_path):
     for line, code, message in (
         (("em", "rows.csv", "--model", "hmm", "--emission", "poisson"), 65, "and counts are whole numbers from 0"),
         (("em", "rows.csv", "--model", "hmm", "--criterion", "icl"), 2, "--criterion icl is for mixtures"),
-        (("em", "rows.csv", "--model", "hmm", "--sequence", "night"), 2, "has no further column 'night'"),
+        (("em", "rows.csv", "--model", "hmm", "--sequence", "night"), 2, "has no extra column 'night'"),
         (("em", "rows.csv", "--model", "hmm", "--on-disk"), 2, "--on-disk reads rows, not sequences"),
         (("em", "rows.csv", "--model", "gmm", "--transitions", "full", "-o", "g.h5"), 0, "--transitions has no effect with --model gmm"),
         (
@@ -277,7 +277,7 @@ def test_a_file_without_the_columns_of_the_model_judges_nothing(herd, rows, tmp_
     write(tmp_path / "train.csv", ["u", "v", "split"], [[1, 2, "train"], [3, 4, "train"]])
     done = herd("eval", "m.h5", "--data", "train.csv")
     assert done.code == 65
-    assert done.err.endswith("herd eval: train.csv: has no rows in split 2 to judge by\n")
+    assert done.err.endswith("herd eval: train.csv: has no test rows (split 2) to evaluate on\n")
 
 
 def write(path, names, made):

@@ -228,19 +228,19 @@ BAD = [
     (
         ("mixed.h5", "--filters", 6),
         2,
-        "ml finds as many filters as dimensions, 4, not 6\nhint: --algorithm ebm, infomax or sparse-coding\n",
+        "ml needs as many filters as dimensions (4), not 6\nhint: --algorithm ebm, infomax or sparse-coding\n",
     ),
     (
         ("mixed.h5", "--algorithm", "equil", "--filters", 6),
         2,
-        "equil draws from square models, and 6 filters of 4 dimensions are not\nhint: use ebm\n",
+        "equil samples only from square models, but there are 6 filters for 4 dimensions\nhint: use ebm\n",
     ),
     ((*EBM, "--filters", 3), 2, "3 filters of 4 dimensions: there must be as many or more\nhint: --components keeps fewer\n"),
     ((*EBM, "--gamma", 0.4), 2, "gamma 0.4 is not above ½: the Student density has no finite integral\n"),
     (
         (*EBM, "--topography", "2x2", "--expert", "logistic"),
         2,
-        "a topography needs ebm with student experts, and as many places as filters\n",
+        "a topography needs ebm with student experts, and a map with as many cells as filters\n",
     ),
     (
         (*EBM, "--topography", "2x2"),
@@ -253,11 +253,11 @@ BAD = [
     (
         ("mixed.h5", "--whiten", "zca", "--components", "90%"),
         2,
-        "zca keeps all 4 components, not a share\nhint: pca keeps as many as wanted\n",
+        "zca keeps all 4 components, not a share\nhint: use --whiten pca\n",
     ),
     (("mixed.h5", "--whiten", "fa"), 2, "fa needs a number of components\nhint: --components N\n"),
     (("mixed.h5", "--whiten", "fa", "--components", 2), 2, "4 columns determine 1 factors at most, not 2\nhint: --components 1\n"),
-    (("mixed.h5", "--components", 9), 2, "9 components of 4 columns cannot be kept\nhint: from 1 to 4\n"),
+    (("mixed.h5", "--components", 9), 2, "cannot keep 9 components of 4 columns\nhint: choose from 1 to 4\n"),
     (
         ("mixed.h5", "--mix", "random", "--mixing", "mixing.h5"),
         2,
@@ -267,17 +267,18 @@ BAD = [
     (
         ("mixed.h5", "--density", "laplace"),
         2,
-        "density 'laplace' has no curvature to go by\nhint: use one of auto, logistic, student, laplace-smooth, bimodal, or infomax\n",
+        "density 'laplace' does not work with maximum likelihood\n"
+        "hint: use one of auto, logistic, student, laplace-smooth, bimodal, or infomax\n",
     ),
     (
         ("mixed.h5", "--log"),
         65,
-        "mixed.h5: /X has negative values, first in row 0: log(1 + x) is of intensities, from 0 upwards\n",
+        "mixed.h5: /X has negative values, first in row 0: log(1 + x) needs intensities from 0 upwards\n",
     ),
     (
         ("mixed.h5", "--iterations", 1, "--on-nonconvergence", "error"),
         1,
-        "not converged after 1 iteration: the largest entry of the gradient is 0.24\nhint: --iterations allows more\n",
+        "not converged after 1 iteration: the largest entry of the gradient is 0.24\nhint: raise --iterations\n",
     ),
     (
         ("mixed.h5", "--algorithm", "infomax", "--rates", "1e200x30"),
@@ -297,7 +298,7 @@ BAD = [
     (
         ("mixed.h5", "--algorithm", "sparse-coding", "--expert", "student", "--posterior", "gaussian"),
         2,
-        "--posterior gaussian is of --expert laplace, not student\nhint: --posterior variational\n",
+        "--posterior gaussian works only with --expert laplace, not student\nhint: --posterior variational\n",
     ),
 ]
 

@@ -96,8 +96,8 @@ def test_fewer_rows_than_columns(run, tmp_path):
 def test_all_rows_whiten_and_some_are_learned_from(run, storages, few):
     path = storages(split=SPLIT)[1]
     ended = run("ica", path, *LINE, "--split-column", "split", "-o", "one.h5")
-    assert "whitened by 25 rows; filters are learned from 10, evenly spread" in ended.err
-    assert "4 of 12 rows of split 2, evenly spread, stay with the model" in ended.err
+    assert "the whitening uses 25 rows; the filters are learned from 10 of them, evenly spread" in ended.err
+    assert "4 of 12 rows of split 2, evenly spread, are stored in the model" in ended.err
     value = artifacts.load("one.h5").value
     np.testing.assert_allclose(value.whitening.mean, X[SPLIT == 0].mean(axis=0), rtol=1e-12)
     assert (value.rows, value.holdout.shape) == (10, (4, 3))
@@ -144,17 +144,17 @@ REFUSED = {
     "rows in time": (
         ["--one-pass", "--algorithm", "sobi"],
         2,
-        "--one-pass keeps rows that are apart in time, and --algorithm sobi goes by neighbours\nhint: --algorithm ml",
+        "--algorithm sobi needs consecutive rows, but --one-pass keeps rows that are far apart\nhint: --algorithm ml",
     ),
     "sources": (
         ["--one-pass", "--mix", "random"],
         2,
-        "--one-pass takes rows as they are, and --mix mixes them\nhint: leave one of them out",
+        "--one-pass and --mix exclude each other\nhint: leave one of them out",
     ),
     "negative logarithms": (
         ["--one-pass", "--log", "--split", "1,0,0"],
         65,
-        "rows.csv: /X has negative values, first in line 15: log(1 + x) is of intensities, from 0 upwards",
+        "rows.csv: /X has negative values, first in line 15: log(1 + x) needs intensities from 0 upwards",
     ),
 }
 

@@ -102,7 +102,7 @@ def test_held_out_rows_are_kept_up_to_a_bound(run, monkeypatch):
     monkeypatch.setattr(block_moments, "HELD", 100)
     made = run("ica", unsealed(run), "--iterations", 2, "-o", "a.h5")
     assert made.code == 0
-    assert "100 of 4 000 rows of split 2, evenly spread, stay with the model" in made.err
+    assert "100 of 4 000 rows of split 2, evenly spread, are stored in the model" in made.err
     assert load("a.h5").value.holdout.shape == (100, 4)
 
 
@@ -111,7 +111,7 @@ def test_held_out_rows_are_kept_up_to_a_bound(run, monkeypatch):
     [
         (np.nan, (), "bad.h5: /X has 1 NaN row (first: row 9000)"),
         (np.inf, (), "bad.h5: /X has 1 infinite row (first: row 9000)"),
-        (-2.0, ("--log",), "bad.h5: /X has negative values, first in row 9000: log(1 + x) is of intensities, from 0 upwards"),
+        (-2.0, ("--log",), "bad.h5: /X has negative values, first in row 9000: log(1 + x) needs intensities from 0 upwards"),
         (1e200, (), "bad.h5: /X has the value 1e+200; values above 1e+100 in size are too large to be squared and summed"),
     ],
 )
@@ -174,5 +174,5 @@ def test_a_file_that_changes_between_two_passes_is_told(run, streaming, tmp_path
 
     monkeypatch.setattr(maximum_likelihood.MaximumLikelihood, "step", changed)
     ended = run("ica", "in.h5", "-q", "-o", "out.h5")
-    assert (ended.code, ended.err) == (65, "herd ica: in.h5: changed while the run was going on\nhint: run it again\n")
+    assert (ended.code, ended.err) == (65, "herd ica: in.h5: changed during the run\nhint: run it again\n")
     assert not (tmp_path / "out.h5").exists()

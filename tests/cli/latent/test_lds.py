@@ -71,7 +71,7 @@ def test_states_forecasts_gaps_and_new_sequences(herd, nights):
     refused = herd("apply", "a.h5", "nights.csv", "--want", "forecast:2")
     assert refused.code == 2
     assert refused.err.splitlines()[-2:] == [
-        "herd apply: a forecast of 2 steps needs the controls of rows to come",
+        "herd apply: a forecast of 2 steps needs the controls of these future rows",
         "hint: append rows with their controls and empty outputs, and --want completed",
     ]
     drawn = herd("sample", "a.h5", "-m", "3", "--steps", "4", "-o", "new.csv")
@@ -205,7 +205,7 @@ def test_other_rows_without_controls_are_refused(herd, nights):
     write(nights / "bare.csv", ["a", "b", "c"], [[1, 2, 3], [2, 3, 4]])
     ended = herd("eval", "a.h5", "--data", "bare.csv")
     assert ended.code == 2
-    assert "has no further column 'push'" in ended.err
+    assert "has no extra column 'push'" in ended.err
     write(nights / "gap.csv", ["push", "a", "b", "c"], [[1, 2, 3, 4], ["", 3, 4, 5]])
     ended = herd("eval", "a.h5", "--data", "gap.csv")
     assert ended.code == 65

@@ -43,7 +43,7 @@ def test_a_column_called_sequence_groups_the_rows_and_is_no_feature(csv):
     found, notes = read(csv)
     assert (found.sequences.names, found.sequences.lengths.tolist()) == (["a", "b"], [2, 3])
     assert found.data.feature_names == ["u", "v", "wave"]
-    assert notes == ["2 sequences of 2 to 3 steps by the column 'sequence'; each is cut in time into parts to learn from and to judge by"]
+    assert notes == ["2 sequences of 2 to 3 steps by the column 'sequence'; the last part of each is held out"]
 
 
 def test_another_column_can_be_named_also_one_of_numbers(csv):
@@ -51,7 +51,7 @@ def test_another_column_can_be_named_also_one_of_numbers(csv):
     assert found.sequences.names == ["0", "1"]
     assert found.data.feature_names == ["u", "v"]
     assert read(csv, sequence="u")[1][0].startswith("5 sequences of 1 step by the column 'u'")
-    with pytest.raises(BadUsage, match="has no further column 'tide'"):
+    with pytest.raises(BadUsage, match="has no extra column 'tide'"):
         read(csv, sequence="tide")
 
 

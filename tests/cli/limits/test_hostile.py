@@ -101,7 +101,7 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
         ("ica", "whitening/mean", np.full(6, np.nan), "/whitening/mean has values that are not finite"),
         ("ica", "J", np.full((6, 6), np.inf), "/J has values that are not finite"),
         ("ica", "gamma", np.full(6, -1e300), "/gamma has -1e+300, allowed is 0 … 1e+100"),
-        ("mixture", "mass", np.float64(-3.0), "/mass is -3, and is the weight of all training rows"),
+        ("mixture", "mass", np.float64(-3.0), "/mass is -3, but it is the weight of all training rows and must be above 0"),
         ("mixture", "known/holdout_y", np.zeros(3, dtype=np.int64), "/known/holdout_y are labels of other rows than /holdout"),
         ("mixture", "known/base_mean", np.zeros(7), "base_"),
         ("regression", "holdout/predictor", np.zeros((10, 0)), "/holdout/predictor has 0 columns, the model 1 predictors"),

@@ -148,16 +148,16 @@ def test_same_bytes_and_checkpoints_change_nothing(herd, digits, tmp_path):
         (["small.h5", "--edges", "empty.txt"], 65, "empty.txt: names no variables"),
         (["small.h5", "--edges", "none.txt"], 66, "none.txt: there is no such file"),
         (["small.h5", "--algorithm", "linear-response", "--structure", "chow-liu"], 2, "--algorithm linear-response needs all pairs"),
-        (["small.h5", "--base", "two.uai"], 2, "--base has 2 variables, or other numbers of states, than the data's 6"),
+        (["small.h5", "--base", "two.uai"], 2, "--base has 2 variables; it must have the 6 variables of the data"),
         (["small.h5", "--moments", "m.json"], 2, "--moments replaces DATA"),
-        (["--moments", "m.json", "--structure", "full"], 2, "--moments already defines the clusters: --structure cannot"),
+        (["--moments", "m.json", "--structure", "full"], 2, "--moments already defines the clusters, so --structure is not possible"),
         (
             ["--moments", "m.json", "--algorithm", "pseudo-likelihood"],
             2,
             "--algorithm pseudo-likelihood needs rows, but --moments has none",
         ),
         (["--moments", "m.json", "--induce", "3"], 2, "--induce needs rows, but --moments has none"),
-        (["--moments", "clash.json"], 65, "clusters 0 and 1 give b different marginals, by 0.1"),
+        (["--moments", "clash.json"], 65, "clusters 0 and 1 give b marginals that differ by 0.1"),
         (["--moments", "sum.json"], 65, "sum.json: the marginal of cluster 0 is not a distribution: its values sum to 1.1"),
         (["--moments", "far.txt"], 65, "far.txt: is not JSON text ("),
         (["--moments", "list.json"], 65, "list.json: has no 'cardinality' and 'clusters'"),
@@ -188,15 +188,18 @@ def test_bad_input(herd, small, digits, tmp_path, arguments, code, message):
     [
         ("none.h5 --edges e.txt --clusters c.txt", "--edges and --clusters exclude each other"),
         ("none.h5 --moments m.json", "--moments replaces DATA\nhint: leave out none.h5"),
-        ("--moments m.json --clusters c.txt", "--moments already defines the clusters: --clusters cannot"),
+        ("--moments m.json --clusters c.txt", "--moments already defines the clusters, so --clusters is not possible"),
         ("--moments m.json --features f.json", "--features needs rows, but --moments has none"),
         ("none.h5 --algorithm cvm --regions r.txt --max-clique 3", "--regions and --max-clique exclude each other"),
-        ("none.h5 --algorithm bayes --base b.uai", "--algorithm bayes takes no --base\nhint: --network FILE gives the parents"),
-        ("none.h5 --algorithm bayes --max-clique 3", "--algorithm bayes takes no --max-clique\nhint: --network FILE gives the parents"),
+        ("none.h5 --algorithm bayes --base b.uai", "--algorithm bayes does not work with --base\nhint: --network FILE gives the parents"),
+        (
+            "none.h5 --algorithm bayes --max-clique 3",
+            "--algorithm bayes does not work with --max-clique\nhint: --network FILE gives the parents",
+        ),
         ("none.h5 --algorithm bayes --network n.bif --structure chow-liu", "--network and --structure exclude each other"),
         (
             "none.h5 --algorithm bayes --structure l1:2",
-            "--algorithm bayes takes no --structure l1\nhint: --structure chow-liu, independent, hill-climb, or --network FILE",
+            "--algorithm bayes does not work with --structure l1\nhint: --structure chow-liu, independent, hill-climb, or --network FILE",
         ),
     ],
 )
@@ -286,7 +289,7 @@ def test_evidence_in_rows(herd, tmp_path):
     assert "marginals of --evidence-rows cannot be written as mar\nhint: --format hdf5, csv, parquet" in refused.err
     refused = herd("ups-infer", "two.uai", "--evidence-rows", "e.csv", "--algorithm", "bp")
     assert refused.code == 2
-    assert "--evidence-rows is answered by a junction tree, not by --algorithm bp" in refused.err
+    assert "--evidence-rows works only with a junction tree, not with --algorithm bp" in refused.err
 
 
 def test_defaults_are_those_of_the_topic():

@@ -58,13 +58,14 @@ def test_rows_of_sensitivity_without_directions(herd, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "told"), [("tied", (), "a=no, b=no is as likely"), ("tied", ("--evidence", "a=yes"), None), ("n", (), None)]
+    ("name", "more", "told"),
+    [("tied", (), "a=no, b=no has the same probability"), ("tied", ("--evidence", "a=yes"), None), ("n", (), None)],
 )
 def test_likeliest_states_that_are_not_unique_are_told(herd, files, name, more, told):
     ended = herd("ups-infer", f"{name}.bif", "--query", "mpe", *more, "--format", "csv")
     assert ended.code == 0, ended.err
     assert ("the likeliest states are not unique" in ended.err) == (told is not None)
-    assert told is None or f"the likeliest states are not unique: {told}" in ended.err
+    assert told is None or f"the most probable states are not unique: {told}" in ended.err
 
 
 def test_joint_tables_have_evidence_fixed(herd, files):
@@ -91,6 +92,6 @@ def test_what_is_no_network_names_the_formats(herd, files):
 def test_rows_that_are_kept_out_are_told(herd, tmp_path, more):
     (tmp_path / "t.csv").write_text("a,b\n" + "0,1\n1,1\n1,0\n0,0\n" * 10)
     ended = herd("fit-mrf", "t.csv", *more, "-o", "t.h5")
-    assert "fit-mrf: learned from 24 rows; 16 are kept out for herd eval (--split 1,0,0 learns from all)\n" in ended.err
+    assert "fit-mrf: learned from 24 rows; 16 are held out for herd eval (--split 1,0,0 learns from all)\n" in ended.err
     ended = herd("fit-mrf", "t.csv", *more, "--split", "1,0,0", "-o", "t.h5")
     assert "kept out" not in ended.err

@@ -52,7 +52,7 @@ def test_the_umbrella_world(herd, weather, task, rain):
 def test_a_slice_without_evidence_is_minus_one_where_there_is_one_column(herd, weather, tmp_path):
     (tmp_path / "gap.csv").write_text("umbrella\nyes\n-1\nyes\n")
     done = herd("ups-infer", "w.bif", "--evidence-rows", "gap.csv", "--slices", "filtering", "--format", "csv")
-    assert "empty lines of a table of one column are no rows: write -1 for a slice without evidence" in done.err
+    assert "empty lines are skipped in a table of one column: write -1 for a slice without evidence" in done.err
     found = [float(row["rain=yes"]) for row in rows_of(done.out)]
     np.testing.assert_allclose(found[:2], [0.9 / 1.1, 0.3 + 0.4 * 0.9 / 1.1], rtol=1e-12)
     assert float(rows_of(done.out)[1]["log_z"]) == pytest.approx(0.0, abs=1e-12)
@@ -75,7 +75,7 @@ def test_unroll_makes_the_network_of_all_slices(herd, weather, tmp_path):
         (
             ["w.bif", "--slices", "smoothing", "--evidence-rows", "rows.csv", "--algorithm", "bp"],
             2,
-            "--slices is answered by junction trees, not by --algorithm bp",
+            "--slices works only with junction trees, not with --algorithm bp",
         ),
         (
             ["plain.uai", "--slices", "smoothing", "--evidence-rows", "rows.csv"],

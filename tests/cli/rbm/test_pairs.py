@@ -128,7 +128,7 @@ def test_other_images_bring_their_own_split_and_it_is_said(model, faces, herd, t
     assert code == 0
     assert table(out)[0]["gallery"] == "10"
     assert err == (
-        "eval: other.h5 is not what the model was learned from: its own split decides which images are gallery and which are probes\n"
+        "eval: other.h5 differs from the training data, so its own split decides which images are gallery and which are probes\n"
     )
 
 
@@ -190,7 +190,7 @@ def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
         "fit-rbm: faces.h5: these parts of the file are not used: /glasses",
         "fit-rbm: warning: 1 of 12 pixels are constant in all training images: their weights stay 0",
         "fit-rbm: warning: 40 hidden units are more than the 22 pixels of a pair that vary",
-        "fit-rbm: warning: there are 30 pairs, fewer than the batch of 50",
+        "fit-rbm: warning: there are 30 pairs, fewer than the 50 of --batch-size",
     ]
 
 
@@ -201,7 +201,7 @@ def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
         ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --gallery needs"),
         ({"split": np.array([0] * 30)}, (), 65, "edited.h5: the test part has no rows"),
         ({"split": np.array([0] * 24 + [2] * 6)}, (), 65, "edited.h5: person eve has probes and no image in the gallery"),
-        ({}, ("--probe-sets", "hat"), 2, "edited.h5: has no further column 'hat'"),
+        ({}, ("--probe-sets", "hat"), 2, "edited.h5: has no extra column 'hat'"),
         ({}, ("--drop-first", "20"), 65, "edited.h5: the training images span 11 directions, none is left when the first 20 are dropped"),
         ({}, ("--dimensions", "1,2,3"), 2, "Invalid value for '--dimensions': '1,2,3' is not four numbers EIGEN,FISHER,WITHIN,BETWEEN"),
     ],

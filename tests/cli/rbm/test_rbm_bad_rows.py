@@ -26,12 +26,12 @@ def table(told: Any) -> dict[str, str]:
         (
             {"X": np.eye(60, 5, dtype=np.int64), "y": np.zeros(60, dtype=np.int64)},
             ("--labels", "hybrid"),
-            "in.npz: has one label, 0: there is nothing to tell apart\n",
+            "in.npz: has only one label, 0, but classes need at least two\n",
         ),
         (
             {"X": np.eye(60, 5, dtype=np.int64), "y": np.zeros(60, dtype=np.int64)},
             ("--per-class",),
-            "in.npz: has one label, 0: there is nothing to tell apart\n",
+            "in.npz: has only one label, 0, but classes need at least two\n",
         ),
         (
             {"X": np.eye(60, 5, dtype=np.int64)},
@@ -70,7 +70,7 @@ def test_columns_that_single_precision_rounds_are_told(run: Run, tmp_path: Path)
     np.savez(tmp_path / "in.npz", X=X, split=SPLIT)
     told = run("fit-rbm", "in.npz", "--visible-units", "gaussian", "--standardize", "--hidden", "2", "--epochs", "1", "-o", "m.h5")
     assert told.code == 0
-    said = "x2: far from 0 for how little they vary, so that single precision rounds them: subtract their means first"
+    said = "x2: the values are large and vary little, so single precision loses digits: subtract the means first"
     assert told.err.splitlines()[0] == f"fit-rbm: warning: {said}"
 
 

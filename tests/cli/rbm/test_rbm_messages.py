@@ -97,7 +97,7 @@ def test_options_that_do_nothing_are_told(small: Path, run: Run, options: tuple[
         (
             ("--patience", "2", "--keep-state"),
             2,
-            "--keep-state and --patience exclude each other\nhint: momentum and chains are those of the last update",
+            "--keep-state and --patience exclude each other\nhint: leave out --patience: momentum and chains belong to the last update",
         ),
         (("--layers", "3,3", "--patience", "2"), 2, "--layers and --patience exclude each other"),
         (("--layers", "3,3", "--track-likelihood"), 2, "--layers and --track-likelihood exclude each other"),
@@ -112,7 +112,7 @@ def test_options_that_do_nothing_are_told(small: Path, run: Run, options: tuple[
         (
             ("--continue", "m.h5", "--per-class", "--folds", "2"),
             2,
-            "--continue and --folds exclude each other\nhint: the models of folds are not kept",
+            "--continue and --folds exclude each other\nhint: leave out one of them: the models of folds are not stored",
         ),
     ],
 )
@@ -128,7 +128,7 @@ def test_the_epoch_whose_model_is_kept_is_told(small: Path, run: Run) -> None:
     ended = np.isfinite(model.trace.log_likelihood[:, 0]).sum()
     assert (
         said
-        == f"the model is that of epoch {model.best_epoch[0]} of {ended}: {np.nanmax(model.trace.log_likelihood):.2f} nats a validation row"
+        == f"the model of epoch {model.best_epoch[0]} of {ended} is kept: {np.nanmax(model.trace.log_likelihood):.2f} nats a validation row"
     )
     assert ended == model.best_epoch[0] + 3 < 50
 
@@ -143,7 +143,7 @@ def test_going_on_with_a_model_says_what_begins_anew(small: Path, run: Run) -> N
     told = run("fit-rbm", "--continue", "m.h5", small, "--hidden", "5", "--epochs", "1", "-o", "more.h5")
     assert [line for line in told.err.splitlines() if " → " not in line and "verdict: learned nothing" not in line] == [
         "fit-rbm: warning: --hidden has no effect with --continue: the model decides",
-        "fit-rbm: m.h5 has no saved state: momentum, chains and rates start afresh (--keep-state keeps them)",
+        "fit-rbm: m.h5 has no saved state: momentum, chains and rates start again (fit-rbm --keep-state stores them)",
     ]
     assert artifacts.load("more.h5").value.W.shape == (1, 6, 3)
 

@@ -199,7 +199,7 @@ def test_idle_options_columns_of_one_value_and_small_sets_are_said(run: Callable
         "--sparsity-cost has no effect without --sparsity-target",
         "--threshold has no effect with visible units rate:16",
         "1 of 6 columns are constant in all training rows: their weights stay 0",
-        "there are 40 training rows, fewer than the batch of 100",
+        "there are 40 training rows, fewer than the 100 of --batch-size",
     ):
         assert f"fit-rbm: warning: {says}\n" in ended.err
     assert (artifacts.load("m.h5").value.W[0, 2] == 0).all()

@@ -128,7 +128,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
             65,
             "bare.csv: no labels 'y', which --labels needs\nhint: --label COLUMN names the labels of a table",
         ),
-        (("fit-rbm", "one.csv", "--labels", "hybrid"), 65, "one.csv: has one label, a: there is nothing to tell apart"),
+        (("fit-rbm", "one.csv", "--labels", "hybrid"), 65, "one.csv: has only one label, a, but classes need at least two"),
         (
             ("fit-rbm", "unseen.csv", "--labels", "hybrid"),
             65,

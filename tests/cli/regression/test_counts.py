@@ -23,13 +23,13 @@ TARGETS = {
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("poisson", ": --family poisson (--family softmax takes them for classes, --family gaussian for numbers)"),
-        ("negative binomial", ": --family poisson (--family softmax takes them for classes, --family gaussian for numbers)"),
+        ("poisson", ": --family poisson (--family softmax reads them as classes, --family gaussian as numbers)"),
+        ("negative binomial", ": --family poisson (--family softmax reads them as classes, --family gaussian as numbers)"),
         ("ten even classes", "10 classes: --family softmax\n"),
         ("three classes", "3 classes: --family softmax\n"),
         ("grades", "6 classes: --family softmax\n"),
         ("years", "numbers: --family gaussian\n"),
-        ("many counts", "numbers: --family gaussian (--family poisson takes them for counts)\n"),
+        ("many counts", "numbers: --family gaussian (--family poisson reads them as counts)\n"),
     ],
 )
 def test_the_family_follows_the_numbers(herd, tmp_path, target, said):
@@ -68,7 +68,7 @@ def test_codes_of_classes_in_the_order_of_frequencies_are_no_counts(herd, tmp_pa
     (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(f"{a:.4f},{b:.4f},{c}\n" for (a, b), c in zip(Z, y, strict=True)))
     ended = herd("regress", "t.csv", "-o", "m.h5")
     assert ended.code == 0, ended.err
-    assert ": --family softmax (--family poisson takes them for counts)" in ended.err
+    assert ": --family softmax (--family poisson reads them as counts)" in ended.err
 
 
 @pytest.mark.parametrize("features", ["normal", "levels", "noise"])

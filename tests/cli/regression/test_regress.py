@@ -179,7 +179,7 @@ def series(tmp_path):
 def test_errors_in_time_have_their_correlation_and_sequences_are_cut(herd, series, tmp_path):
     ended = herd("regress", "t.csv", "--target", "y", "--gls", "ar1", "-o", "m.h5")
     assert ended.code == 0, ended.err
-    assert "2 sequences of 60 steps by the column 'sequence'; each is cut in time into parts to learn from and to judge by\n" in ended.err
+    assert "2 sequences of 60 steps by the column 'sequence'; the last part of each is held out\n" in ended.err
     assert "regress: errors of rows next to each other have a correlation of 0." in ended.err
     assert "gaussian, 72 rows × 2 columns" in ended.err
     (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
@@ -228,7 +228,7 @@ def test_forecasts_are_of_rows_in_time(herd, series):
     ended = herd("apply", "m.h5", "t.csv", "--want", "forecasts", "-o", "f.csv")
     assert (ended.code, ended.err.splitlines()[-2:]) == (
         2,
-        ["herd apply: --want forecasts is of rows in time, fitted with --gls ar1", "hint: --want means"],
+        ["herd apply: --want forecasts needs a model that was fitted with --gls ar1", "hint: --want means"],
     )
 
 

@@ -149,7 +149,7 @@ def test_more_rows_than_are_kept_for_evaluation(run, storages, monkeypatch):
     storages()
     monkeypatch.setattr(block_sums, "HELD", 5)
     ended = run("regress", "rows.csv", *LINE, "-o", "whole.h5")
-    assert "5 of 24 rows beside the training rows, evenly spread, stay with the model" in ended.err
+    assert "5 of 24 held-out rows, evenly spread, are stored in the model" in ended.err
     assert len(artifacts.load("whole.h5").value.holdout.y) == 5
 
 

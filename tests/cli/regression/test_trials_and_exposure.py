@@ -109,7 +109,7 @@ def test_means_are_of_the_target_as_it_was_given(herd, tables, tmp_path):
     assert herd("regress", "counts.csv", "--target", "events", "--exposure", "time", "-q", "-o", "m.h5").code == 0
     ended = herd("apply", "m.h5", "bare.csv", "-o", "p.h5")
     assert ended.code == 0, ended.err
-    assert "there is no column 'time', so means are of one unit of exposure" in ended.err
+    assert "there is no column 'time', so means are for one unit of exposure" in ended.err
 
 
 def test_other_rows_are_judged_in_the_same_terms(herd, tables, tmp_path):
@@ -160,7 +160,7 @@ def test_other_rows_are_judged_in_the_same_terms(herd, tables, tmp_path):
             "has no weights for --weight-kind trials\nhint: --trials COLUMN, or --weights COLUMN\n",
         ),
         (("successes.csv", "--target", "won", "--trials", "q"), 2, "--trials q: there is no such column\n"),
-        (("successes.csv", "--target", "won", "--trials", "a"), 65, "--trials takes no such value"),
+        (("successes.csv", "--target", "won", "--trials", "a"), 65, "--trials needs finite values of at least 0"),
         (
             ("counts.csv", "--target", "events", "--exposure", "time", "--weight-kind", "frequency"),
             2,
@@ -178,7 +178,7 @@ def test_what_does_not_go_together(herd, tables, arguments, code, message):
 def test_weights_that_make_whole_numbers_of_the_target_are_told(herd, tables, tmp_path):
     (tmp_path / "w.csv").write_text((tmp_path / "shares.csv").read_text().replace(",n\n", ",weight\n"))
     ended = herd("regress", "w.csv", "--target", "share", "-o", "m.h5")
-    assert "the target times 'weight' is whole in all rows: --trials weight fits shares of that\n" in ended.err
+    assert "the target times 'weight' is a whole number in every row; if the target holds shares, use --trials weight\n" in ended.err
     assert herd("regress", "w.csv", "--target", "share", "--trials", "weight", "-o", "m.h5").code == 0
 
 

@@ -185,7 +185,7 @@ def test_a_data_set_brings_its_classes(herd, digits):
     kernel = ("--kernel", "gaussian", "--width", "0.5", "--budget", "60", "--normalize", "l2", "--shuffle")
     refused = herd("nherd-train", "digits.h5", "--positive", "0,2,4,6,8", *kernel, "-o", "k.h5")
     assert refused.code == 0
-    assert "warning: the budget of 60 support vectors refused" in refused.err
+    assert "warning: the budget of 60 support vectors is used up, so" in refused.err
 
 
 def test_strained_C_is_warned_of(herd, text):
@@ -214,7 +214,7 @@ def test_a_C_that_won_the_race_is_not_warned_of(herd, tmp_path):
         (b"1 1:1\n-1 2000000000:1\n", ("--max-memory", "1G"), 65, WIDE),
         (b"1 1:1\n-1 2:1\n", ("--algorithm", "cw", "--form", "exact"), 2, "--form exact has no closed form with --algorithm cw"),
         (b"1 |a b\n-1 |a c\n", ("--continue", "old.h5"), 65, "stdin: is vw text, but the model was learned from svmlight text"),
-        (b"1 1:1\n-1 2:1\n", ("--continue", "old.h5", "--bits", "10"), 65, "old.h5: hashes into 2^0 columns, --bits asks for 2^10"),
+        (b"1 1:1\n-1 2:1\n", ("--continue", "old.h5", "--bits", "10"), 65, "old.h5: hashes into 2^0 columns, but --bits asks for 2^10"),
         (b"1 1:1\n0 2:1\n", ("--continue", "old.h5"), 65, "stdin: label 0 is not one of the classes -1, 1"),
     ],
 )  # fmt: skip
@@ -377,7 +377,7 @@ def test_shards_with_different_learners_are_merged_by_calibrated_scores(herd, te
         (lambda m: {"holdout": replace(m.holdout, y=m.holdout.y + 7)}, "dataset 'holdout/y' has labels outside 0…1"),
         (lambda m: {"holdout": replace(m.holdout, score=np.zeros((len(m.holdout.y), 3)), variance=np.zeros((len(m.holdout.y), 3)))},
          "holdout has 3 scores for each example, 2 classes have 1"),
-        (lambda m: {"bits": 12}, "has 30 features, hashing into 2^12 columns makes another number"),
+        (lambda m: {"bits": 12}, "has 30 features, which does not fit hashing into 2^12 columns"),
         (lambda m: {"settings": replace(m.settings, algorithm="x")}, "settings/algorithm is 'x', expected nherd, arow"),
         (lambda m: {"scale": float("nan")}, "the scale of its probabilities is nan"),
     ],
@@ -543,13 +543,13 @@ def test_the_race_is_told_and_kept(herd, text, tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("train.svm", "--parts", "2"), "--parts divides the rows of a data set, and text is learned as it arrives"),
+        (("train.svm", "--parts", "2"), "--parts divides the rows of a data set, but text is learned as it arrives"),
         (("rows.h5", "--parts", "2", "--kernel", "gaussian"), "--parts merges weights, but kernel models share none"),
         (
             ("rows.h5", "--parts", "2", "--continue", "model.h5"),
             "--parts learns each part from the start, so it does not work with --continue",
         ),
-        (("rows.h5", "--parts", "999"), "--parts 999 of 24 training rows"),
+        (("rows.h5", "--parts", "999"), "--parts 999 is more than the 24 training rows"),
         (
             ("rows.h5", "--parts", "2", "--rounds", "3", "--shard", "1/2"),
             "--rounds needs all parts in each round, but a shard has only some",

@@ -42,7 +42,7 @@ def test_a_stream_that_drifts_is_learned_with_fading_evidence(herd, tmp_path, fo
     found = []
     for option in ((), ("--half-life", "none")):
         done = herd("nherd-train", "d.svm" if form == "text" else "d.npz", *option, "-o", "m.h5")
-        assert ("the stream drifts: --half-life" in done.err) == (not option)
+        assert ("the stream drifts: with --half-life" in done.err) == (not option)
         found.append(error(herd, *(("--data", "test.svm") if form == "text" else ())))
         model = load(str(tmp_path / "m.h5")).value
         assert (model.settings.half_life > 0) == (model.forgetting is not None) == (not option)

@@ -14,7 +14,7 @@ def test_rows_class_by_class_are_mixed(herd, tmp_path, write):
     y = np.repeat([0, 1], 50)
     write(tmp_path / "sorted.h5", {"X": np.random.default_rng(0).standard_normal((100, 3)) + y[:, None], "y": y})
     told = herd("nherd-train", "sorted.h5", "-o", "m.h5").err
-    assert "the rows are sorted by class: learned in an order drawn from --seed (--in-order keeps theirs)" in told
+    assert "the rows are sorted by class, so they are shuffled by --seed (--in-order keeps their order)" in told
     assert herd("nherd-train", "sorted.h5", "--shuffle", "-o", "s.h5").err.count("sorted") == 0
     assert herd("nherd-train", "sorted.h5", "-q", "-o", "again.h5").code == 0
     mixed, asked, again = (load(str(tmp_path / name)).value for name in ("m.h5", "s.h5", "again.h5"))

@@ -179,7 +179,7 @@ def test_a_table_without_options_comes_near_least_squares(herd, tmp_path, rows):
 def test_columns_that_are_no_numbers_are_refused(herd, tmp_path):
     (tmp_path / "t.csv").write_text("a,b,y\n1,2,yes\n2,1,no\n3,1,no\n")
     for args, code, says in (
-        ((), 65, "t.csv: column 'y' holds text, --task regression learns numbers"),
+        ((), 65, "t.csv: column 'y' holds text, but --task regression needs numbers"),
         (("--parts", "2"), 2, "--parts learns classes, not --task regression"),
         (("--label", "z"), 2, "t.csv: --label z: there is no such column"),
         (("--label", "a", "--positive", "1"), 2, "--positive is for classes, but --task regression has none"),

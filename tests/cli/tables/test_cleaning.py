@@ -74,7 +74,7 @@ def test_unseen_levels_are_told(herd, table, tmp_path):
     ended = herd("apply", "m.h5", "new.csv", "-o", "p.h5")
     assert ended.code == 0
     assert "warning: new.csv: 'purple' of column 'colour' (1 row) occurs in no training row: its one-hot columns are 0\n" in ended.err
-    assert "new.csv: left out shoe, unknown to the model\n" in ended.err
+    assert "new.csv: left out shoe because the model does not know them\n" in ended.err
 
 
 def test_levels_travel_with_a_data_set(herd, table, tmp_path):

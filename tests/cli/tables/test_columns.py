@@ -86,7 +86,7 @@ def test_columns_beyond_the_model_are_told_and_left_out(run, files, kind):
     table(files / "more.csv", order=ORDER, seed=1, age=list(range(60)))
     done = run("apply", "model.h5", "more.csv", "-o", "more.h5")
     assert done.code == 0
-    assert "more.csv: left out age, unknown to the model" in done.err
+    assert "more.csv: left out age because the model does not know them" in done.err
     run("apply", "-q", "model.h5", "new.csv", "-o", "new.h5")
     assert np.array_equal(rows(files / "new.h5"), rows(files / "more.h5"))
 

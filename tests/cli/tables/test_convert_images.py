@@ -117,14 +117,14 @@ def test_rows_in_no_part_are_left_out(faces, convert):
         (["--mask", "short.npz"], 65, "short.npz: has 3 entries, the images have 24 pixels"),
         (["--mask", "zero.npz"], 65, "zero.npz: is 0 everywhere, so no pixels are left"),
         (["--mask", "no.npz"], 66, "no.npz: there is no such file"),
-        (["--keep", "hat"], 2, "faces.h5: has no further column 'hat'"),
+        (["--keep", "hat"], 2, "faces.h5: has no extra column 'hat'"),
         (["--hold-out", "mood="], 2, "Invalid value for '--hold-out': 'mood=' is not of the form [NAME:]COLUMN[=VALUE,…]"),
         (
             ["--hold-out", "mood=merry"],
             65,
             "faces.h5: the hold-out 'mood' fits no label: a label needs at least one row inside and 2 rows outside it",
         ),
-        (["--split", "9,0,0"], 65, "--split: asks for 9 rows, class 0 has 4"),
+        (["--split", "9,0,0"], 65, "--split: asks for 9 rows, but class 0 has 4"),
     ],
 )
 def test_what_cannot_be_done_is_refused(faces, convert, tmp_path, options, code, says):

@@ -92,7 +92,7 @@ PLAIN = {"X": PICTURES["X"]}
             65,
             "in.npz: has no image_shape, which --patches needs\nhint: attribute image_shape of /X: height and width\n",
         ),
-        (SIGNED, ["--log"], 65, "in.npz: /X has negative values, first in row 0: log(1 + x) is of intensities, from 0 upwards\n"),
+        (SIGNED, ["--log"], 65, "in.npz: /X has negative values, first in row 0: log(1 + x) needs intensities from 0 upwards\n"),
         (
             PICTURES,
             ["--patches", 2, "--count", 10**9],

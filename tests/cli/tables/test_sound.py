@@ -58,7 +58,7 @@ def test_sources_of_a_recording_are_written_as_one_of_its_rate(run):
     outputs = load("voices.h5").value.features(mixed)
     peak = np.abs(outputs).max()
     np.testing.assert_allclose(found * peak, outputs, rtol=1e-6, atol=1e-6)
-    assert f"apply: samples reach {peak:.4g}: all are divided by that, so that none is beyond ±1\n" in told.err
+    assert f"apply: the largest sample is {peak:.4g}: all are divided by it, because WAV holds −1 to 1\n" in told.err
     likeness = np.abs(np.corrcoef(found.T, voices.T)[:2, 2:]).max(axis=0)
     assert likeness.min() > 0.99
     assert run("apply", "voices.h5", "voices.wav", "--want", "rows", "-o", "back.wav").code == 0
@@ -69,7 +69,7 @@ def test_rows_without_a_rate_and_labels_are_told_of(run):
     held("in.h5", RANDOM.uniform(-0.5, 0.5, (50, 2)), y=np.arange(50) % 2, split=np.zeros(50, np.uint8))
     told = run("convert", "in.h5", "-o", "out.wav")
     assert told.code == 0
-    assert "convert: WAV has no room for labels and splits: they are left out\n" in told.err
+    assert "convert: WAV cannot hold labels and splits: they are left out\n" in told.err
     assert "convert: no sampling rate is known: 44 100 Hz is written\n" in told.err
     assert "divided" not in told.err
     assert wavfile.read("out.wav")[0] == 44_100

@@ -347,7 +347,7 @@ def test_a_lattice_is_found_with_its_weights_and_refused_beyond_its_limits():
     np.testing.assert_allclose(found.down, [[W[0, 3], W[1, 4], W[2, 5]], [0, 0, 0]])
     assert found.constant == pytest.approx(constant)
     assert lattice_bp.find_lattice(replace(given, shape=None)) == "needs a network that was made as a grid"
-    assert lattice_bp.find_lattice(observed()) == "takes no observed marginals"
+    assert lattice_bp.find_lattice(observed()) == "does not work with observed marginals"
     more = network.build_network([2] * 6, [*given.factors(), ((2, 3), np.array([[1.0, 1], [1, 2]]))], shape=given.shape)
     assert lattice_bp.find_lattice(more) == "needs neighbours on the grid alone"  # 3 follows 2, but a row begins with it
     assert lattice_bp.find_lattice(network.build_network([3] * 6, [], shape=given.shape)) == "needs two-state variables and positive pairs"

@@ -116,7 +116,7 @@ def test_what_is_no_lattice_is_told():
     grid = random_networks.generate("grid", rows=4, columns=4)
     cases = [
         (random_networks.generate("tree", nodes=9), "needs a network that was made as a grid"),
-        (network.with_observed_marginals(grid, {3: np.array([0.5, 0.5])}), "takes no observed marginals"),
+        (network.with_observed_marginals(grid, {3: np.array([0.5, 0.5])}), "does not work with observed marginals"),
         (network.build_network([3] * 4, [], shape=np.array([2, 2])), "needs two-state variables"),
         (
             network.build_network([2] * 4, [((0, 3), np.array([[1.0, 2.0], [2.0, 1.0]]))], shape=np.array([2, 2])),

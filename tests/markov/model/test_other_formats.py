@@ -193,7 +193,7 @@ LAUGHS = (
         ("xmlbif", AGRUM_XML.replace("<DEFINITION><FOR>b</FOR><TABLE>.2 .3 .5</TABLE></DEFINITION>", ""), "variable b has no table"),
         ("xmlbif", AGRUM_XML.replace("<FOR>a</FOR>", "<FOR>a</FOR><GIVEN>c</GIVEN>").replace("0.3 <!-- a comment --> 0.7", ".3 .7 .3 .7"),
          "the parents form a cycle: a ← c ← a"),
-        ("net", AGRUM_NET.replace("discrete node b", "utility b"), "line 10: a utility node, and herd reads discrete chance nodes alone"),
+        ("net", AGRUM_NET.replace("discrete node b", "utility b"), "line 10: a utility node, but herd reads only discrete chance nodes"),
         ("net", AGRUM_NET.replace("data = (.2 .3 .5)", "model_data = (Normal (0, 1))"),
          "line 19: the table of b is given by the expression ( Normal ( 0 , 1 ) ), which herd does not read"),
         ("net", AGRUM_NET[:-30], "ends at line 19 where '(' is expected"),

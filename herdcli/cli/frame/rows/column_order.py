@@ -50,7 +50,7 @@ def match_columns(session: Session, have: Names, count: int, names: Names, colum
     """The order of `column_alignment.order`, with a note on what it leaves out."""
     found = column_alignment.match_columns(have, count, names, columns, where=where)
     if found is not None and found.left_out:
-        session.console.note(f"{where}: left out {column_alignment.format_names(found.left_out)}, unknown to the model")
+        session.console.note(f"{where}: left out {column_alignment.format_names(found.left_out)} because the model does not know them")
     return found
 
 

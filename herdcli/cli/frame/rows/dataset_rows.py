@@ -141,9 +141,7 @@ def _warn_of_blurred(session: Session, data: Dataset) -> None:
         names = ", ".join(data.feature_names[j] if data.feature_names else f"x{j}" for j in columns[:8]) + (
             " …" if len(columns) > 8 else ""
         )
-        session.console.warn(
-            f"{names}: far from 0 for how little they vary, so that single precision rounds them: subtract their means first"
-        )
+        session.console.warn(f"{names}: the values are large and vary little, so single precision loses digits: subtract the means first")
 
 
 def _standardized(session: Session, X: Array, training: Array, units: UnitFamily, reading: RowReading) -> tuple[Array | None, Array | None]:
@@ -214,10 +212,13 @@ def _value_limits(
     if own == shown or not dataset_preparation.has_unit_values(artifact.value, shown, least):
         if least is not None and dataset_preparation.is_constant_after_threshold(artifact.value, least):
             session.console.warn(
-                f"{artifact.name}: all values are on one side of {least:g}, where units are on: the model's were {ends[1]}"
+                f"{artifact.name}: all values are on the same side of the threshold {least:g}; "
+                f"the values that the model learned from were {ends[1]}"
             )
         return own
-    session.console.note(f"{artifact.name}: read as values of units, {ends[0]}; the rows that the model learned from were {ends[1]}")
+    session.console.note(
+        f"{artifact.name}: values are read as units {ends[0]}, although the rows that the model learned from were {ends[1]}"
+    )
     return shown
 
 

@@ -45,7 +45,7 @@ def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array,
         found = further[name]
         if found.dtype.kind not in "fiub":
             raise DataError(
-                f"column '{name}' holds text, --task regression learns numbers", where=where, hint="--label COLUMN names another"
+                f"column '{name}' holds text, but --task regression needs numbers", where=where, hint="--label COLUMN names another"
             )
         return found, value
     if name in features and name is not None:
@@ -57,7 +57,7 @@ def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array,
     if value.y is None:
         raise DataError("no numbers 'y' to learn", where=where, hint="--label COLUMN names the column that holds them")
     if value.class_names:
-        raise DataError("has names in 'y', --task regression learns numbers", where=where, hint="leave --task out to learn classes")
+        raise DataError("has names in 'y', but --task regression needs numbers", where=where, hint="leave --task out to learn classes")
     return value.y, value
 
 

@@ -174,7 +174,7 @@ def report_sequences(session: Session, found: Sequences, column: str, *, grouped
     lengths = found.lengths
     low, high = int(lengths.min()), int(lengths.max())
     steps = f"{low} step{'s' * (low != 1)}" if low == high else f"{low} to {high} steps"
-    in_time = "; each is cut in time into parts to learn from and to judge by" if cut else ""
+    in_time = "; the last part of each is held out" if cut else ""
     if grouped:
         session.console.note(f"{found.count} sequence{'s' * (found.count != 1)} of {steps} by the column '{column}'{in_time}")
     else:

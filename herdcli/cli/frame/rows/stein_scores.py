@@ -27,7 +27,7 @@ def read_scores(
     if names and any(name.startswith(given) for name in names) and not Path(given).is_file():
         return _score_columns(given, X, names, where)
     if names and given != "-" and not Path(given).exists():
-        raise NoInput("is no file, and no column begins with it", where=given)
+        raise NoInput("is not a file, and no column name begins with it", where=given)
     S, have = read_table(session, given, "scores")
     if S.shape != X.shape:
         raise DataError(f"has {S.shape[0]} rows × {S.shape[1]} columns, {where} has {X.shape[0]} × {X.shape[1]}", where=given)

@@ -397,7 +397,7 @@ class Session:
             artifact = replace(found.artifact, value=found.whole())
         if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels, which others may have among their columns
             hint = "columns of Parquet and CSV can be named, and datasets of HDF5 beside /X"
-            raise BadUsage(f"have no further column '{lacking[0]}'", where=path, hint=hint)
+            raise BadUsage(f"have no extra column '{lacking[0]}'", where=path, hint=hint)
         self.inputs[role] = replace(artifact, value=None)
         self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact
@@ -554,7 +554,7 @@ class Session:
         )
         saved = read()
         if saved is None:
-            self.console.note(f"no checkpoint at {self.checkpoint} yet: starting afresh")
+            self.console.note(f"no checkpoint at {self.checkpoint} yet: starting from the beginning")
             return None
         self._saved, self._from, self._repeated = True, self.checkpoint, partial(resume_errors.is_state_of_run, algorithm, read)
         if saved.step < 0:

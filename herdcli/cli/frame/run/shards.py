@@ -100,7 +100,7 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
     try:
         check_arrays(whole)
     except DataError as error:  # each shard is what its kind allows; the parts of several can be those of no run all the same
-        message, hint = f"holds parts that make no whole ({error.message})", "make the shards anew and merge those"
+        message, hint = f"has parts that do not fit together ({error.message})", "make all shards again and merge them"
         raise DataError(message, where=first.name, hint=hint) from error
     kind = KINDS[first.kind]
     finish: Finish = import_named(str(kind.finish))
@@ -128,7 +128,7 @@ def _require_alike(first: Artifact, other: Artifact) -> None:
     own = {name: None for name in ("parts", "rest") if hasattr(first.value, name)} | {"place": first.value.place}
     difference, name = artifact_comparison.largest_difference(*(replace(shard.value, **own) for shard in (other, first)))
     if difference:
-        hint = "make the shards anew and merge those"
+        hint = "make all shards again and merge them"
         raise DataError(f"differs from {first.name} in '{name.partition('/')[0]}'", where=other.name, hint=hint)
 
 

@@ -51,7 +51,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         self.network, self.settings = network, settings
         self.steps = settings.burn_in + 2 * ((settings.sweeps + 1) // 2)
         if settings.annealing > settings.burn_in:
-            hint = f"--burn-in {settings.annealing} or more"
+            hint = f"raise --burn-in to {settings.annealing} or more"
             raise BadUsage(f"--annealing {settings.annealing} is longer than the burn-in of {settings.burn_in} sweeps", hint=hint)
         self.inner = restrict_network(network)
         self.blocks = sampling.variable_blocks(self.inner.network, sampling.CELLS)

@@ -195,7 +195,7 @@ def draw_block(
         if len(scope) > 1:
             waiting[place[scope[1]]].append((scope[1:], message))
         elif (message == -np.inf).any():
-            raise NegativeResult("a chain stands at a state without probability")
+            raise NegativeResult("a chain is in a state with probability 0")
     row = np.arange(chains)
     for k in range(len(block.order) - 1, -1, -1):
         # P(x_i | what leaves later, and all that is held) is the product at the

@@ -16,7 +16,7 @@ from herdcli.markov.model.network import Conditioned, Factor, Network, build_net
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-IMPOSSIBLE = "no state has a probability: the evidence, or the zeros of the factors, contradict each other"
+IMPOSSIBLE = "no joint state is possible: the evidence, or the zeros of the factors, contradict each other"
 
 
 def possible_states(network: Network) -> list[Array]:

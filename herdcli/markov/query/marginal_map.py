@@ -98,7 +98,7 @@ class CoordinateAscent(Stepwise[ClimbState]):
     def result(self, state: ClimbState) -> LikeliestStates:
         """The states reached, and what no state can exceed.  Raises NegativeResult where none had a probability."""
         if state.value == -np.inf:
-            raise NegativeResult(IMPOSSIBLE.replace("no state has", "no state that was tried has"))
+            raise NegativeResult(IMPOSSIBLE.replace("no joint state is possible", "no joint state that was tried is possible"))
         when = elimination_stages(self.network, maximised=self.asked)
         graph, states = moral_graph(self.network), self.network.cardinality.tolist()
         order = greedy_order(graph, states, when, list(range(self.network.count)), True, np.inf).order

@@ -48,7 +48,7 @@ def copies(tmp_path):
 def test_impossible_evidence_is_told_by_every_algorithm(herd, copies, algorithm):
     ended = herd("ups-infer", "copies.uai", "--evidence", "e.evid", "--algorithm", algorithm, "--format", "mar")
     assert ended.code == 1, ended.err
-    assert "herd ups-infer: no state has a probability: " in ended.err
+    assert "herd ups-infer: no joint state is possible: " in ended.err
     assert ended.err.endswith("hint: the evidence is x0=0, x2=1\n")
     assert ended.out == b""
 
@@ -57,7 +57,7 @@ def test_impossible_evidence_is_told_by_every_algorithm(herd, copies, algorithm)
 def test_impossible_evidence_is_told_by_every_query(herd, copies, query):
     ended = herd("ups-infer", "copies.uai", "--evidence", "e.evid", "--query", query, "--format", "csv")
     assert ended.code == 1, ended.err
-    assert "herd ups-infer: no state has a probability: " in ended.err
+    assert "herd ups-infer: no joint state is possible: " in ended.err
     assert ended.err.endswith("hint: the evidence is x0=0, x2=1\n")
 
 
@@ -269,5 +269,5 @@ def test_bounds_of_a_network_without_a_possible_state(herd, tmp_path):
     ended = herd("ups-infer", "odd.uai", "--query", "bounds")
     assert ended.code == 1
     assert ended.err.startswith(
-        "herd ups-infer: no state has a probability: the evidence, or the zeros of the factors, contradict each other"
+        "herd ups-infer: no joint state is possible: the evidence, or the zeros of the factors, contradict each other"
     )

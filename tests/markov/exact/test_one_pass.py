@@ -115,9 +115,9 @@ def test_what_no_column_is_possible_of_is_a_negative_result(monkeypatch):
     tree = junction_tree.plan_tree(given, np.arange(5))
     among = sparse_cliques.possible_columns(given, tree)
     assert among[0].count == 0
-    with pytest.raises(NegativeResult, match="no state has a probability"):
+    with pytest.raises(NegativeResult, match="no joint state is possible"):
         exact_queries.likeliest_states(given, range(5), range(5))
-    with pytest.raises(NegativeResult, match="no state has a probability"):
+    with pytest.raises(NegativeResult, match="no joint state is possible"):
         streamed_propagation.propagate(given, tree, message_storage.single_stretch_schedule(tree, given), columns=among)
 
 

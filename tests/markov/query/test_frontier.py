@@ -73,7 +73,7 @@ def test_networks_that_are_no_lattice_are_refused():
     closed = network.build_network(
         [2, 2], [((0, 1), np.eye(2)), ((0,), np.array([1.0, 0.0])), ((1,), np.array([0.0, 1.0]))], shape=np.array([1, 2])
     )
-    with pytest.raises(NegativeResult, match="no state has a probability"):
+    with pytest.raises(NegativeResult, match="no joint state is possible"):
         infer(closed, "frontier")
 
 

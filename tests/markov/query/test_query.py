@@ -84,7 +84,7 @@ def test_nothing_possible_is_a_negative_result():
         lambda: exact_queries.joint_marginal(given, [0], [1]),
         lambda: exact_queries.exact_log_z(given, [0, 1]),
     ):
-        with pytest.raises(NegativeResult, match="no state has a probability"):
+        with pytest.raises(NegativeResult, match="no joint state is possible"):
             answer()
 
 

@@ -136,7 +136,7 @@ def test_networks_without_any_possible_state_are_refused():
     """Three bits, every two of them unlike: no zero of one factor shows it."""
     unlike = 1.0 - np.eye(2)
     given = network.build_network([2] * 3, [((0, 1), unlike), ((1, 2), unlike), ((0, 2), unlike)])
-    with pytest.raises(NegativeResult, match="no state has a probability"):
+    with pytest.raises(NegativeResult, match="no joint state is possible"):
         reliability.compute_reference(given, 10)
 
 

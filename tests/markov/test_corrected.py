@@ -130,7 +130,7 @@ def test_what_cannot_be_is_refused(name):
     with pytest.raises((NegativeResult, Diverged)):
         run(odd, name)
     empty = network.build_network([2], [((0,), np.array([1.0, 0.0])), ((0,), np.array([0.0, 1.0]))])
-    with pytest.raises(NegativeResult, match="leave x0 none"):
+    with pytest.raises(NegativeResult, match="exclude all states of x0"):
         run(empty, name)
 
 

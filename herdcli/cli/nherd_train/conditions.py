@@ -115,7 +115,9 @@ PARTS = tuple(
             refusal="--parts learns each part from the start, so it does not work with --continue",
             hint="herd merge joins a model with another",
         ),
-        _not_of(REGRESSION, "--parts learns classes, not --task regression", "herd merge joins models of numbers that were learned apart"),
+        _not_of(
+            REGRESSION, "--parts learns classes, not --task regression", "learn regression models separately, and join them with herd merge"
+        ),
         _not_of(MULTILABEL, "--parts is not for --task multilabel"),
         Excludes(
             *("holdout", "early_stop"),

@@ -235,7 +235,7 @@ def test_structures_of_transitions_and_their_numbers():
             hmm.chain_structure(wrong, 3)
     with pytest.raises(DataError, match="the transitions are 2 × 3, expected 3 × 3"):
         hmm.chain_structure("full", 3, np.ones((2, 3)))
-    with pytest.raises(BadUsage, match="each state needs a state that may come next"):
+    with pytest.raises(BadUsage, match="each state needs an allowed successor"):
         hmm.chain_structure("full", 2, np.array([[1, 1], [0, 0]]))
     X = np.zeros((2, 1))
     with pytest.raises(DataError, match="2 rows are too few for 3 states"):

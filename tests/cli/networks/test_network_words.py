@@ -64,7 +64,7 @@ def test_rows_of_sensitivity_without_directions(herd, tmp_path):
 def test_likeliest_states_that_are_not_unique_are_told(herd, files, name, more, told):
     ended = herd("ups-infer", f"{name}.bif", "--query", "mpe", *more, "--format", "csv")
     assert ended.code == 0, ended.err
-    assert ("the likeliest states are not unique" in ended.err) == (told is not None)
+    assert ("the most probable states are not unique" in ended.err) == (told is not None)
     assert told is None or f"the most probable states are not unique: {told}" in ended.err
 
 

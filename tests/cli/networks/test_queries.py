@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_told_with_a_bound(shell):
     ended = shell(f"{asked} --effort 0")
     assert ended.code == 0, ended.err
     assert "auto: max-product, because the tables of elimination exceed --max-memory" in ended.err
-    assert "branch-and-bound is approximate here: no state exceeds" in ended.err
+    assert "branch-and-bound is approximate here: the log value of its answer is" in ended.err
     assert "elimination needs more than --max-memory; --effort may close the gap" in ended.err
     ended = shell(f"{asked} --algorithm max-product")
     assert "max-product is approximate here: no state exceeds" in ended.err

@@ -23,7 +23,7 @@ def test_rows_class_by_class_are_mixed(herd, tmp_path, write):
     assert (tmp_path / "m.h5").read_bytes() == (tmp_path / "again.h5").read_bytes()
     assert np.array_equal(mixed.mean, again.mean)
     kept = herd("nherd-train", "sorted.h5", "--in-order", "-o", "k.h5")
-    assert "warning: the rows are sorted by class, which spoils learning in that order" in kept.err
+    assert "warning: the rows are sorted by class, so learning in their order gives a bad model" in kept.err
     assert not load(str(tmp_path / "k.h5")).value.settings.shuffle
     both = herd("nherd-train", "sorted.h5", "--in-order", "--shuffle", "-o", "b.h5")
     assert (both.code, both.err.splitlines()[0]) == (2, "herd nherd-train: --shuffle and --in-order contradict each other")

@@ -222,7 +222,7 @@ def test_constraints_that_cannot_be_are_named():
     refused("the marginal of cluster 0 sums to 1.1, not to 1", Cluster((0,), np.array([0.5, 0.6])))
     refused("cluster 0 has a value that is negative or not finite", Cluster((0,), np.array([1.5, -0.5])))
     refused("clusters 0 and 1 give x0 marginals that differ by 0.1", good, Cluster((0,), np.array([0.6, 0.4])))
-    refused("clusters 0 and 1 give b different", good, Cluster((1,), np.array([0.5, 0.3, 0.2])), names=["a", "b"])
+    refused("clusters 0 and 1 give b marginals that differ by", good, Cluster((1,), np.array([0.5, 0.3, 0.2])), names=["a", "b"])
     refused("the expectation 5.1 of feature 0 is outside its values 0 to 5", Cluster((0, 1), np.array([5.1]), f))
     refused("the expectation -0.1 of feature 0 is outside its values 0 to 5", Cluster((0, 1), np.array([-0.1]), f))
     refused("a feature has one value for each of 6 states", Cluster((0, 1), np.array([1.0, 2.0]), f))

@@ -33,6 +33,6 @@ def load_responses(session: Session, path: str, task: str, input_format: str | N
         also = [name for name in ("y", *PLURALS) if name not in session.features]
         return session.load(path, "data", kinds={"dataset"}, input_format=input_format, also=also, labels=labels, response=response)
     except BadUsage as error:
-        if label is None or "further column" not in error.message:
+        if label is None or "extra column" not in error.message:
             raise
         return session.load(path, "data", kinds={"dataset"}, input_format=input_format)  # a sealed one may have it among its rows

@@ -108,7 +108,7 @@ def _load_with_columns(
     try:
         return session.load(source, "data", kinds=kinds, input_format=input_format, label=label, keep=keep, also=also, missing=missing)
     except BadUsage as error:
-        if source == "-" or "further column" not in error.message:
+        if source == "-" or "extra column" not in error.message:
             raise
         found = session.load(source, "data", kinds=kinds, input_format=input_format, label=label, missing=missing)
         have = {*(found.value.feature_names or ()), *(found.value.columns or ())}

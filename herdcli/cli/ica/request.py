@@ -41,17 +41,17 @@ POSTERIOR = (
     SPARSE_CODING,
     Needs(
         When(SPARSE_CODING, When(BY_EM, OneOf("expert", "laplace", default="laplace"))),
-        "--posterior gaussian is of --expert laplace, not {expert}",
+        "--posterior gaussian works only with --expert laplace, not {expert}",
         hint="--posterior variational",
     ),
 )
 ONE_PASS = (
     Needs(
         OneOf("algorithm", *(name for name in ALGORITHMS if name != "sobi")),
-        "--one-pass keeps rows that are apart in time, and --algorithm sobi goes by neighbours",
+        "--algorithm sobi needs consecutive rows, but --one-pass keeps rows that are far apart",
         hint="--algorithm ml",
     ),
-    Needs(Excludes("mix"), "--one-pass takes rows as they are, and --mix mixes them", hint="leave one of them out"),
+    Needs(Excludes("mix"), "--one-pass and --mix exclude each other", hint="leave one of them out"),
 )
 THREADED = OneOf("algorithm", "ml", "ebm", "sparse-coding")
 IN_BLOCKS = Condition(
@@ -61,7 +61,7 @@ IN_BLOCKS = Condition(
 )
 SHARED = Condition(
     "keeps_rows_with_workers",
-    refusal="{option} has workers for the rows of --algorithm ml, not {algorithm}",
+    refusal="{option} works only with --algorithm ml, not with {algorithm}",
     hint="--algorithm ml, or leave out --cluster",
 )
 

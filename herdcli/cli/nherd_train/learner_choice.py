@@ -94,6 +94,8 @@ def choose_full_covariance(session: Session, learner: ReportingLearner, request:
     if found is None:
         return learner
     settings, error, diagonal = found
-    what = f"arow with a full covariance has an error of {error:.4g} in the second half of the first examples, and {diagonal:.4g} without"
-    session.console.note(f"{what}; --covariance diagonal is without")
+    what = (
+        f"arow with a full covariance is used: in the second half of the first examples its error is {error:.4g}, without it {diagonal:.4g}"
+    )
+    session.console.note(f"{what} (--covariance diagonal turns it off)")
     return replace(learner, settings=settings)

@@ -536,7 +536,7 @@ class Request:
     def continued(self, model: Classifier) -> Settings:
         """The settings of the model that is gone on with, and of this run what no model decides.  Raises DataError for other --bits."""
         if self.bits not in (None, model.bits):
-            raise DataError(f"hashes into 2^{model.bits} columns, --bits asks for 2^{self.bits}", where=self.model)
+            raise DataError(f"hashes into 2^{model.bits} columns, but --bits asks for 2^{self.bits}", where=self.model)
         return replace(
             model.settings, dual=False, passes=self.passes or 1, shuffle=self.shuffle, label_noise=self.label_noise, seed=self.seed
         )

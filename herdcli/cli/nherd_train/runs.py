@@ -63,7 +63,9 @@ def save_model(session: Session, made: Classifier, settings: Settings, history: 
     """Save what was learned, and say in the last line what it is."""
     skipped = f", {made.running.skipped} lines skipped" if made.running.skipped else ""
     if made.running.refused:
-        session.console.warn(f"the budget of {settings.budget} support vectors refused {made.running.refused} updates")
+        session.console.warn(
+            f"the budget of {settings.budget} support vectors is used up, so {made.running.refused} updates were skipped (raise --budget)"
+        )
     summary = f"{made.running.examples} examples, {made.running.updates} updates{_progressive_summary(made)}{skipped}"
     outputs.write_artifact(session, made, summary, history=history)
 

@@ -276,7 +276,7 @@ def _load_data(
     try:
         return read(keep=wanted, also=also)
     except BadUsage as error:
-        if source == "-" or "further column" not in error.message:
+        if source == "-" or "extra column" not in error.message:
             raise
         found = read(keep=[LABELS])
         assert isinstance(found.value, Dataset)

@@ -59,7 +59,7 @@ def infer_automatically(session: Session, network: Network, asked: InferenceSett
     spent = _try_algorithms(choice, partial(_attempt_algorithm, session, choice, run, ends), session.console.note)
     if ends is not None:
         session.request = replace(request, effort=spent / MILLION)
-        session.console.note(f"auto: --effort {spent / MILLION:.6f} repeats what the time allowed")
+        session.console.note(f"auto: --effort {spent / MILLION:.6f} repeats this run, on any machine")
     found, name, told = choice.best()
     if len(choice.found) > 1:
         session.console.note(f"auto: {told}")
@@ -77,7 +77,7 @@ def _try_algorithms(
         spent += attempt.cost(steps)
         choice.add(attempt, found, steps)
     if not choice.found:
-        raise Diverged("auto: nothing that was tried gave an answer", hint="--algorithm double-loop, which converges on every network")
+        raise Diverged("auto: none of the algorithms gave an answer", hint="--algorithm double-loop, which converges on every network")
     return spent
 
 

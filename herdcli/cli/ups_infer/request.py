@@ -48,9 +48,14 @@ BY_TREE = OneOf("algorithm", AUTO, JUNCTION_TREE)
 ANY_DIRECTION = OneOf("schedule", "auto", "residual", "sequential", "parallel")
 ONE_QUESTION = "--query {query_kind} asks one question, so it does not work with --evidence-rows, --restarts and --shard"
 WITHOUT_SLICES = Excludes("slices")
-NO_SLICES = Excludes("slices", refusal="--slices takes no --checkpoint and no --shard")
+NO_SLICES = Excludes("slices", refusal="--slices does not work with --checkpoint and --shard")
 QUESTIONS = (NO_SLICES, Condition("asks_marginals", refusal=ONE_QUESTION))  # that shards divide
-RESUMED = (NO_SLICES, Condition("can_be_resumed", refusal="--algorithm auto takes no checkpoint", hint="name the algorithm"))
+RESUMED = (
+    NO_SLICES,
+    Condition(
+        "can_be_resumed", refusal="--algorithm auto does not work with --checkpoint", hint="choose an algorithm, such as --algorithm gibbs"
+    ),
+)
 ALGORITHM = (
     Needs(
         When(MARGINALS, OneOf("algorithm", AUTO, *TABLE)),

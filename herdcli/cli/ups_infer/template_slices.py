@@ -31,7 +31,7 @@ def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
     one = given.one_slice()
     variables, dense, _ = evidence_rows.read_evidence_rows(session, request, one)
     if dense.shape[1] == 1:
-        session.console.note("empty lines of a table of one column are no rows: write -1 for a slice without evidence")
+        session.console.note("empty lines are skipped in a table of one column: write -1 for a slice without evidence")
     rows = np.full((len(dense), given.count), interface_algorithm.NONE, dtype=np.int64)
     rows[:, variables] = dense
     assert request.slices is not None

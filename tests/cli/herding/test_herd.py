@@ -174,7 +174,7 @@ def test_options_are_those_of_the_topic():
         ("--model rbm --moments", "--features rows, --moments and --maximiser are for fully visible models\nhint: use --model mrf\n"),
         ("--per-class --moments", "--per-class needs labelled two-state rows\nhint: leave out --rates, --moments and --features rows\n"),
         ("--per-class --rates r.h5", "--per-class needs labelled two-state rows\nhint: leave out --rates, --moments and --features rows\n"),
-        ("--model mrf --rates r.h5", "--rates drive hidden features, and mrf has none\nhint: use --moments, which need no data\n"),
+        ("--model mrf --rates r.h5", "--rates needs hidden units, but --model mrf has none\nhint: use --moments, which need no data\n"),
     ],
 )
 def test_contradictions_are_refused_before_rows_are_read(herd, arguments, message):

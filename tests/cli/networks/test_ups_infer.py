@@ -187,13 +187,13 @@ def test_what_new_options_refuse(shell, tmp_path, options, code, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--checkpoint c", "--algorithm auto takes no checkpoint\nhint: name the algorithm\n"),
-        ("--query mpe --shard 1/2", "--query mpe is one question: it takes no --evidence-rows, --restarts or --shard\n"),
-        ("--slices filtering --evidence-rows r.csv --checkpoint c", "--slices takes no --checkpoint and no --shard\n"),
-        ("--slices filtering --evidence-rows r.csv --shard 1/2", "--slices takes no --checkpoint and no --shard\n"),
+        ("--checkpoint c", "--algorithm auto does not work with --checkpoint\nhint: choose an algorithm, such as --algorithm gibbs\n"),
+        ("--query mpe --shard 1/2", "--query mpe asks one question, so it does not work with --evidence-rows, --restarts and --shard\n"),
+        ("--slices filtering --evidence-rows r.csv --checkpoint c", "--slices does not work with --checkpoint and --shard\n"),
+        ("--slices filtering --evidence-rows r.csv --shard 1/2", "--slices does not work with --checkpoint and --shard\n"),
         (
             "--algorithm bp --query log-z",
-            "--query log-z is exact, --algorithm bp is not\nhint: --algorithm bp --format pr gives its log Z\n",
+            "--query log-z is exact, but --algorithm bp is not\nhint: --algorithm bp --format pr gives its log Z\n",
         ),
     ],
 )

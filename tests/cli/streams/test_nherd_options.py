@@ -93,7 +93,7 @@ def test_bits_of_a_continued_model_are_compared_with_the_model(herd):
     same = herd("nherd-train", "--continue", "h.h5", "--bits", "8", "-o", "out.h5", stdin=TEXT)
     assert (same.code, "warning" in same.err) == (0, False)
     other = herd("nherd-train", "--continue", "h.h5", "--bits", "9", "-o", "out.h5", stdin=TEXT)
-    assert (other.code, other.err) == (65, "herd nherd-train: h.h5: hashes into 2^8 columns, --bits asks for 2^9\n")
+    assert (other.code, other.err) == (65, "herd nherd-train: h.h5: hashes into 2^8 columns, but --bits asks for 2^9\n")
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def _tell_arithmetic(label: str) -> Callable[..., None]:
         elif not told:
             told.append(message)
             place = f"{os.path.basename(filename)}:{lineno}"
-            hint = "values that are too large, too small or not finite came in: figures that depend on them may be nan or inf"
+            hint = "some values are too large, too small or not finite: results that depend on them may be nan or inf"
             _fail(label, f"warning: {message} ({place})", hint, 0)
 
     return show

@@ -134,13 +134,13 @@ def _continue(url: str, part: Path, source: Source, report: Report, patience: Pa
     with requests.get(url, headers=headers, stream=True, timeout=(min(patience.silence, 20.0), patience.silence)) as answer:
         if answer.status_code == 416:  # more is here than there
             part.unlink()
-            raise OSError("the unfinished download does not fit the file; it begins anew")
+            raise OSError("the partial download does not match the file, so the download starts again")
         if answer.status_code in GONE:
             raise _NotThere(f"{answer.status_code} {answer.reason}")
         answer.raise_for_status()
         resumed = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {there}-")
         if answer.status_code == 206 and not resumed:
-            raise OSError("the server sends another part than was asked for")
+            raise OSError("the server sent a different part from the one requested")
         origin.write_text(f"{url}\n{answer.headers.get('ETag') or answer.headers.get('Last-Modified') or ''}", encoding="utf-8")
         _append(answer, part, there if resumed else 0, report)
 
@@ -163,13 +163,13 @@ def _reason(error: Exception) -> str:
     import requests
 
     if isinstance(error, ValueError) and "hash" in str(error):
-        return "another file than the published one (its SHA-256 differs)"
+        return "the file differs from the published one (SHA-256)"
     if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
         return f"{error.response.status_code} {error.response.reason}"
     if isinstance(error, requests.exceptions.Timeout):
-        return "no answer in time"
+        return "the server did not answer in time"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "cut short"
     if isinstance(error, requests.exceptions.ConnectionError):
-        return "no answer in time" if "timed out" in str(error) else UNCONNECTED
+        return "the server did not answer in time" if "timed out" in str(error) else UNCONNECTED
     return str(error).partition("\n")[0]

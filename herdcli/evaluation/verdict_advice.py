@@ -7,7 +7,7 @@ DIVERGED = "diverged"
 
 ADVICE = {
     "worse than independent": "lower --learning-rate, take more --steps or --algorithm pt, or --standardize the columns",
-    "learned nothing": "it needs columns that depend on each other",
+    "learned nothing": "the model needs columns that depend on each other",
     "overfits": "fewer units or components, a penalty, or more rows",
     "dead units": "a lower --learning-rate, or fewer --hidden",
     "worse than majority": "check that the labels belong to the rows; another --learning-rate, --C or --epochs",
@@ -15,12 +15,12 @@ ADVICE = {
     "worse than a linear model": "more rows or passes, a penalty, --scale standard, or herd regress --l2 0.01",
     "no better than chance": "check that the labels belong to the rows; scale the columns",
     "one class": "scale the columns, shuffle the rows, or change --C",
-    "misleading probabilities": "the errors may be few, the probabilities are not to be used",
+    "misleading probabilities": "errors may be few, but do not use the probabilities",
     "worse than baseline": "fewer --components, more --restarts, or other columns",
     "variance at floor": "a component sits on few rows: fewer --components or another --covariance",
     "not converged": "more --iterations",
     "impossible rows": "some test rows have probability 0: --smoothing 1",
-    "below mean field": "log Z is less than a bound that it has: --restarts 10, --algorithm ups, or an exact one",
+    "below mean field": "log Z is below a lower bound: --restarts 10, --algorithm ups, or an exact one",
     "log Z above its bound": "--algorithm junction-tree if it is affordable, else auto",
     "inaccurate marginals": "--algorithm junction-tree if it is affordable, else auto",
     "marginals not checked": "the network is too large for a second answer; --algorithm auto compares several algorithms",

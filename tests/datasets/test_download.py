@@ -92,7 +92,7 @@ def test_a_part_that_is_longer_than_the_file_is_dropped(server, get, tmp_path):
 
 def test_another_digest_is_refused_and_the_next_address_is_tried(server, get):
     wrong, right = server.put("a/data.bin", CONTENT[:-1] + b"?"), server.put("b/data.bin", CONTENT)
-    with pytest.raises(Unreachable, match=re.escape(f"{wrong}: another file than the published one (its SHA-256 differs)")):
+    with pytest.raises(Unreachable, match=re.escape(f"{wrong}: the file differs from the published one (SHA-256)")):
         get(wrong)
     assert get(wrong, right)[0].read_bytes() == CONTENT
 
@@ -113,7 +113,7 @@ def test_slow_and_redirected(server, get):
 def test_silence_ends_an_attempt(server, get):
     silent, right = server.put("a/data.bin", CONTENT, "silent"), server.put("b/data.bin", CONTENT)
     impatient = Patience(attempts=1, pause=0.0, silence=0.2)
-    with pytest.raises(Unreachable, match=re.escape(f"{silent}: no answer in time")):
+    with pytest.raises(Unreachable, match=re.escape(f"{silent}: the server did not answer in time")):
         get(silent, patience=impatient)
     assert get(silent, right, patience=impatient)[0].read_bytes() == CONTENT
 

@@ -81,9 +81,7 @@ class StructureCheck:
     def _look(self, text: bytes, following: bytes) -> None:
         if b"\0" in text:
             line = self._line + (bytes(self._inside) + text[: text.index(b"\0")]).count(b"\n")
-            self._refuse(
-                f"line {line} has a character of code 0", "text has none: --encoding utf-16-le may be what it is in, or it is damaged"
-            )
+            self._refuse(f"line {line} has a character of code 0", "try --encoding utf-16-le, or fetch the file again: it may be damaged")
         if self.odd is None and self._seen < LOOKED_AT and b'"' not in text and (found := self._odd.search(text)):
             self.odd = found[1]
         self._seen += len(text)

@@ -18,7 +18,7 @@ from herdcli.artifacts.text.number_formats import MARKS, format_number, parse_nu
 from herdcli.errors import DataError
 
 SAMPLE = 1000  # first cells, and as many from all over the column, that tell numbers from text
-MISTYPED_HINT = "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"
+MISTYPED_HINT = "write numbers as 1.5 or 1e-3: correct the cell or the decimal commas, or remove the column"
 
 
 def parse_columns(columns: Mapping[str, Any], where: str, asked: LoadOptions, *, required: bool) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _dialect_hint(texts: list[str | None], faulty: list[int], asked: LoadOptions
     there = {row: text for row, text in enumerate(texts) if text and text.strip() not in MARKS}
     left = next((row for row, text in there.items() if parse_number(text, best.dialect) is None), None)
     if left is not None:
-        return f"{hint}, but not {texts[left]!r} in row {left}: mend that cell, or remove the column"
+        return f"{hint}, but not {texts[left]!r} in row {left}: correct that cell, or remove the column"
     some = list(there.values())[:SAMPLE]
     other = number_formats.alternative_dialect(some, best.dialect)
     if other is None:

@@ -67,7 +67,11 @@ def _warn_of_result(session: Session, value: Made, found: SearchResult, request:
 
     if isinstance(value, Clusters) and len(value.centre) < found.size:
         few = f"{len(value.centre)} different centre{'s' * (len(value.centre) != 1)}"
-        why = "the training rows have no more different values" if not value.ledger.log_likelihood[-1] else "others came to the same place"
+        why = (
+            "the training rows have no more different values"
+            if not value.ledger.log_likelihood[-1]
+            else "the others ended at the same centres"
+        )
         session.console.warn(f"{found.size} clusters were wanted, but {few} found: {why}")
 
     many = int(value.ledger.floors[-2:].max(initial=0))

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 STATES = "--values states, or --values two with --range LO,HI, decides it for all rows"
 
 
-WHOLE = (
-    f"parts of the rows can have states 0 to {state_codes.MOST_STATES - 1} alone; without --shard and --cluster other codes are states too"
-)
+WHOLE = f"write states as 0 to {state_codes.MOST_STATES - 1}, or leave out --shard and --cluster to use other codes"
 
 
 class AmbiguousValues(DataError):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from herdcli.evaluation.table import Row
     from herdcli.quadrature.samples import Samples
 
-ENDED = {"gap": "the target is met to rounding", "rounding": "further atoms are dependent to rounding"}
+ENDED = {"gap": "the target is matched up to rounding", "rounding": "further atoms depend on the chosen ones up to rounding"}
 
 
 def check_output(session: Session, request: Request) -> None:

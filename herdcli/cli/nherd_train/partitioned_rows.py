@@ -59,7 +59,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
         try:
             rows, settings = shuffle_if_sorted(session, dataset_rows.task_rows(session, given.data, request, None), settings, request)
             if request.coverage is not None and not (rows.split == VALID).any():
-                why = "--coverage of parts is calibrated by validation rows, which no part learns, and there are none"
+                why = "--coverage with --parts needs validation rows for the calibration, but there are none"
                 raise BadUsage(why, hint="--split .6,.2,.2 draws some")
             if request.rounds > 1:
                 _learn_in_rounds(session, rows, settings, request, given)

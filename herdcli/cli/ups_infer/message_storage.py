@@ -29,7 +29,7 @@ def choose_storage(session: Session, method: JunctionTree, state: OrderSearch) -
     method.with_schedule(way.plan, session.enter_until_end(closing(arrays_file.ArraysFile())) if way.file else None)
     if way.file:
         return way.memory, f"{what}: its messages are kept in a file of {format_size(way.file)} in $TMPDIR"
-    return way.memory, f"{what}: its messages are made twice, to keep {format_size(way.memory)} of them at a time"
+    return way.memory, f"{what}: its messages are computed twice, to keep {format_size(way.memory)} of them at a time"
 
 
 def choose_pass_storage(session: Session, work: PassPlan) -> tuple[PassPlan, int, str]:

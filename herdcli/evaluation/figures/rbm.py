@@ -383,8 +383,7 @@ def lost_tracking_message(row: Mapping[str, Any]) -> str | None:
         return None
     if not error <= TRACKED:
         return (
-            f"the tracked log-likelihood is not reliable: its standard error is {error:.3g} nats, beyond {TRACKED:g}; "
-            "a lower --learning-rate lets its rows follow"
+            f"the tracked log-likelihood is not reliable: its standard error is {error:.3g} nats, beyond {TRACKED:g}; lower --learning-rate"
         )
     found, tracked = row["log_likelihood"], row["log_likelihood_tracked"]
     reach = STUDENT * float(exact_arithmetic.hypot(error, row["log_likelihood_se"])) + AGREED

@@ -175,7 +175,7 @@ def _pair_with_note(network: Network, i: int, state: str, notes: list[str]) -> P
     place, own = find_state(network, i, state), network.states_of(i)
     if state in own and state.isdecimal() and int(state) != place and int(state) < len(own):
         notes.append(
-            f"{network.name(i)}={state} is taken as the state named {state}, not as state number {state}, which is {own[int(state)]}"
+            f"{network.name(i)}={state} is read as the state named {state}, not as state number {state}, which is {own[int(state)]}"
         )
     return i, place
 

@@ -112,7 +112,7 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         most = float(np.maximum(b[~held], 0.0).sum() + 0.5 * np.maximum(W.data, 0.0).sum()) + self.machine.constant
         most += float((~held).sum()) * np.log(2.0)
         if -self.free_energy(m) > most + 1e-9 * abs(most):
-            return f"tap is outside Plefka's range: its log Z of {-self.free_energy(m):.6g} is above {most:.6g}, which no log Z can be"
+            return f"tap is outside Plefka's range: its log Z of {-self.free_energy(m):.6g} is above the upper bound {most:.6g}"
         return ""
 
     def covariance(self, m: Array) -> Array:

@@ -99,7 +99,7 @@ def test_the_plainest_options_are_proposed(texts: list[str], wanted: str) -> Non
         ("$1.50", "--currency reads it as 1.5"),
         ("(7)", "--currency reads it as -7"),
         ("1\u202f234", "--thousands ' ' reads it as 1234"),
-        ("'5'", "numbers are written as 1.5 or 1e-3: mend the cell, or the decimal commas, or remove the column"),
+        ("'5'", "write numbers as 1.5 or 1e-3: correct the cell or the decimal commas, or remove the column"),
     ],
 )
 def test_a_column_that_is_no_plain_number_is_refused_with_what_reads_it(tmp_path: Path, cell: str, hint: str) -> None:
@@ -174,7 +174,7 @@ def test_cells_that_no_option_reads_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         _load(tmp_path / "a.csv", text)
     assert raised.value.message == "column 'a' has '1,234' in row 0, which is not a number"
-    assert raised.value.hint == "--thousands , reads it as 1234, but not 'abc' in row 2: mend that cell, or remove the column"
+    assert raised.value.hint == "--thousands , reads it as 1234, but not 'abc' in row 2: correct that cell, or remove the column"
 
 
 def test_text_stays_text(tmp_path: Path) -> None:

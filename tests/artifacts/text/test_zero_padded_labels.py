@@ -32,7 +32,7 @@ def test_labels_with_zeros_deep_in_a_file_are_texts(cell: str) -> None:
     bare = cell.strip()
     assert data.class_names == sorted({"1", "2", bare})
     assert [data.class_names[k] for k in data.y[-2:]] == [bare, "2"]
-    assert notes == [f"t.csv: labels such as {bare} are texts, of which {bare} and {bare.lstrip('0')} are two"]
+    assert notes == [f"t.csv: labels such as {bare} are read as text, so {bare} and {bare.lstrip('0')} are two"]
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -41,7 +41,7 @@ def test_blanks_and_quotes_of_titles_are_no_matter(title: str, deep: bool) -> No
     rows = text("01").replace(b"a,y", f"a,{title}".encode())
     data, notes = read(rows if deep else rows.replace(b"0,1\n", b"0,01\n", 1))
     assert data.class_names == ["01", "1", "2"]
-    assert notes[0] == "t.csv: labels such as 01 are texts, of which 01 and 1 are two"
+    assert notes[0] == "t.csv: labels such as 01 are read as text, so 01 and 1 are two"
 
 
 def test_rows_with_names() -> None:
@@ -87,7 +87,7 @@ def test_truth_values_and_bytes_that_are_no_text() -> None:
 
 
 def test_rows_that_are_a_part_of_all_cannot_become_texts() -> None:
-    says = "labels such as 01 are texts, of which 01 and 1 are two, but rows at the beginning have whole numbers"
+    says = "labels such as 01 are read as text, so 01 and 1 are two, but rows at the beginning have whole numbers"
     with pytest.raises(DataError, match=says):
         read(text("01"), stretch=True)
     with pytest.raises(DataError, match=says):

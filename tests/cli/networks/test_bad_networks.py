@@ -129,7 +129,7 @@ def test_messages_go_where_there_is_room_and_the_answer_is_the_same(herd):
     answers = {}
     for limit, told in (
         ("1G", "2^20.6 table cells\n"),
-        ("3M", "2^20.6 table cells: its messages are made twice, to keep 2.39 MB of them at a time\n"),
+        ("3M", "2^20.6 table cells: its messages are computed twice, to keep 2.39 MB of them at a time\n"),
         ("2M", "2^20.6 table cells: its messages are kept in a file of 6.55 MB in $TMPDIR\n"),
     ):
         line = ["ups-infer", "g.h5", "--algorithm", "junction-tree", "--max-memory", limit, "--format", "mar"]

@@ -188,7 +188,7 @@ UNCLEAR = "which is ambiguous if only a part of the rows is read"
             ["--values", "states"],
             65,
             "rows.csv: column 0 has 9.5 in line 2, which is ambiguous if only a part of the rows is read\n"
-            "hint: parts of the rows can have states 0 to 63 alone; without --shard and --cluster other codes are states too\n",
+            "hint: write states as 0 to 63, or leave out --shard and --cluster to use other codes\n",
         ),
         (
             GREY,

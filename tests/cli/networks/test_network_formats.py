@@ -108,7 +108,7 @@ def test_states_that_are_numbers_say_how_they_are_read(herd, tmp_path):
     (tmp_path / "n.bif").write_text(NAMES)
     ended = herd("ups-infer", "n.bif", "--evidence", "b=1", "--format", "csv")
     assert ended.code == 0
-    assert "ups-infer: evidence: b=1 is taken as the state named 1, not as state number 1, which is 0\n" in ended.err
+    assert "ups-infer: evidence: b=1 is read as the state named 1, not as state number 1, which is 0\n" in ended.err
 
 
 def test_evidence_typed_is_in_the_history(herd, tmp_path):

@@ -120,7 +120,7 @@ def test_what_cannot_have_sets_is_refused_in_a_line(herd, tmp_path, trained):
     )
     assert refused("nherd-train", "d.h5", "--coverage", "0.9", "--parts", "2", "--split", ".8,0,.2") == (
         2,
-        "herd nherd-train: --coverage of parts is calibrated by validation rows, which no part learns, and there are none",
+        "herd nherd-train: --coverage with --parts needs validation rows for the calibration, but there are none",
         "hint: --split .6,.2,.2 draws some",
     )
     few = herd("nherd-train", "-q", *QUICK, "--task", "regression", "--coverage", "0.99", "-o", "few.h5", stdin=text(50, 0, numbers=True))

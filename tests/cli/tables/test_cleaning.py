@@ -184,7 +184,7 @@ def test_a_missing_option_says_what_it_is(herd, table):
         (
             ("\u22121.5", "2,5"),
             "'2,5' in line 3",
-            "--decimal , reads it as 2.5, but not '\u22121.5' in line 2: mend that cell, or remove the column",
+            "--decimal , reads it as 2.5, but not '\u22121.5' in line 2: correct that cell, or remove the column",
         ),
     ],
 )

@@ -212,7 +212,7 @@ def test_leading_zeros_of_labels_are_kept_and_of_other_numbers_told(herd, tmp_pa
     (tmp_path / "z.csv").write_text("id,v,y\n007,2.5,01\n1,3,1\n10,4,01\n")
     made = herd("convert", "z.csv", "-o", "out.csv")
     assert made.code == 0
-    assert "convert: z.csv: labels such as 01 are texts, of which 01 and 1 are two\n" in made.err
+    assert "convert: z.csv: labels such as 01 are read as text, so 01 and 1 are two\n" in made.err
     assert "convert: z.csv: column 'id' has numbers such as 007, whose leading zeros are lost\n" in made.err
     assert (tmp_path / "out.csv").read_text() == 'id,v,y\n7,2.5,"01"\n1,3,"1"\n10,4,"01"\n'
     (tmp_path / "plain.csv").write_text("id,v,y\n0,0.5,0\n1,3,1\n10,-0.4,0\n")

@@ -76,13 +76,13 @@ def test_what_nearly_fits_is_suggested(text, message, hint):
 @pytest.mark.parametrize(
     ("text", "expected", "notes"),
     [
-        ("b=1", {0: 0}, ["b=1 is taken as the state named 1, not as state number 1, which is 0"]),
+        ("b=1", {0: 0}, ["b=1 is read as the state named 1, not as state number 1, which is 0"]),
         ("1 0 1", {0: 1}, [
             "a file of numbers counts variables from 0: 0 is b, not the variable named 0",
             "a file of numbers counts states from 0: 1 of b is its state 0, not the state named 1",
         ]),
         ("1 1 1", {1: 1}, []),
-        ("0=2", {1: 0}, ["0=2 is taken as the state named 2, not as state number 2, which is 0"]),
+        ("0=2", {1: 0}, ["0=2 is read as the state named 2, not as state number 2, which is 0"]),
     ],
 )  # fmt: skip
 def test_numbers_that_could_be_names_are_noted(text, expected, notes):

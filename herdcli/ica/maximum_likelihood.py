@@ -126,8 +126,8 @@ class MaximumLikelihoodState:
     moves: Array = array("m M M", "last steps P", kind="f", finite=True)
     changes: Array = array("m M M", "changes of G along them", kind="f", finite=True)
     trace: Array = array("T", "mean log-likelihood after each step", kind="f")
-    signs: Array | None = array("M", "of auto: 1 for sech, -1 for the bimodal density", kind="i", optional=True)
-    switched: Array | None = array("M", "of auto: how often an output's density has changed", kind="i", optional=True)
+    signs: Array | None = array("M", "for the density auto, 1 for sech and -1 for the bimodal density", kind="i", optional=True)
+    switched: Array | None = array("M", "for the density auto, how often that of each output has changed", kind="i", optional=True)
 
 
 def evaluate_stage(

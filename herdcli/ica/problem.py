@@ -106,7 +106,9 @@ class LearningState:
     resets: int = 0  # of the leapfrog step; else how often the rates were halved
     good_objective: float = -np.inf  # at good_J, without chains
     raised: int = 0  # γ that were set back into the normalisable region
-    signs: Array | None = array("M", "of auto: 1 for a super-Gaussian density, -1 for the bimodal one", kind="i", optional=True)
+    signs: Array | None = array(
+        "M", "for the density auto, 1 for a super-Gaussian density and -1 for the bimodal one", kind="i", optional=True
+    )
 
 
 @dataclass(frozen=True)

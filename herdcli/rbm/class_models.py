@@ -46,7 +46,7 @@ class LearnedModel:
     reference: Array | None = array("v", "with folds: of the validation rows", kind="f", optional=True)
     training_energy: float | None = None  # mean free energy of the rows it learned from; of folds none
     base_rates: Array | None = array("D", "natural parameters of independent columns with those rows' means", kind="f", optional=True)
-    gaussian_mean: Array | None = array("D", "of real columns: mean of those rows", kind="f", optional=True)
+    gaussian_mean: Array | None = array("D", "mean of the real columns of those rows", kind="f", optional=True)
     gaussian_covariance: Array | None = array("D D", "their covariance", kind="f", optional=True)
     gaussian_rows: int = 0
     nearest: Array | None = array("r", "classes of the training rows nearest to its share of the rows", kind="iu", optional=True)

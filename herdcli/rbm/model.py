@@ -90,7 +90,7 @@ class Trace:
     log_likelihood: Array | None = array("V C", "of validation rows, exact or annealed, nats a row", kind="f", optional=True)
     pseudo_likelihood: Array | None = array("V C", "the same", kind="f", optional=True)
     free_energy_gap: Array | None = array("V C", "of validation rows above training rows, nats", kind="f", optional=True)
-    error: Array | None = array("V", "share of validation rows whose class or label was told wrongly", kind="f", optional=True)
+    error: Array | None = array("V", "share of validation rows with a wrong predicted class or label", kind="f", optional=True)
     tracked_log_z: Array | None = array("E C", "log Z as it was kept along the updates, nats", kind="f", optional=True)
     tracked_se: Array | None = array("E C", "its standard error", kind="f", optional=True)
     tracked_training: Array | None = array("E C", "log-likelihood by it of at most 500 training rows, nats a row", kind="f", optional=True)
@@ -137,7 +137,7 @@ class Kept:
     betas: Array | None = array("C R", "pt: inverse temperatures from 1 to 0", kind="f", optional=True, low=0, high=1)
     rejected: Array | None = array("C r", "pt: running share of refused exchanges of neighbours", kind="f", optional=True, low=0, high=1)
     track_values: Array | None = array("C P n D", "rows that carry log Z along, in populations", kind="f", optional=True, finite=True)
-    track_log_weights: Array | None = array("C P n", "their log weights since they were last drawn anew", kind="f", optional=True)
+    track_log_weights: Array | None = array("C P n", "their log weights since the last resampling", kind="f", optional=True)
     track_log_means: Array | None = array("C P", "log of the mean weights until then, and of Z where they began", kind="f", optional=True)
     track_lost: Array | None = array("C", "nats that steps too long to be relied on add to the error of log Z", kind="f", optional=True)
 

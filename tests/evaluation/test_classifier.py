@@ -64,7 +64,7 @@ def test_mcnemar_is_the_exact_sign_test():
     found = classifier.mcnemar_test(a, b)
     assert (found["only_a_wrong"], found["only_b_wrong"]) == (9, 1)
     assert found["p"] == pytest.approx(2 * (1 + 10) / 2**10)
-    with pytest.raises(DataError, match="not judged on the same rows"):
+    with pytest.raises(DataError, match="not evaluated on the same rows"):
         classifier.mcnemar_test(a, judged(np.ones((19, 1)), y[:19]))
 
 

@@ -105,7 +105,7 @@ def _refuse_other(saved: str, wanted: str, path: str) -> None:
     run, _, shard = saved.partition(" ")
     wanted_run, _, wanted_shard = wanted.partition(" ")
     if run != wanted_run:
-        hint = "use the options and inputs of the original run, or start afresh without --resume"
+        hint = "use the options and inputs of the original run, or start again without --resume"
         raise BadUsage("the checkpoint belongs to a run with other options or inputs", where=path, hint=hint)
     if shard != wanted_shard and any(each.startswith(STAGE) for each in (shard, wanted_shard)):
         raise OtherStage("the checkpoint belongs to another stage of this run", where=path)

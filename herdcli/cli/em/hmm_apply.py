@@ -44,7 +44,7 @@ def apply_hmm(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
     if want == "viterbi":
         path, width = given.beside(made, None).X, given.data.X.shape[1]
         states = replace(given.data, y=path, class_names=_class_state_names(model), columns=given.grouping_column)
-        return states, f"{len(path)} rows × {width} columns with the states of the likeliest paths"
+        return states, f"{len(path)} rows × {width} columns with the states of the most probable paths"
     names = [f"path{n + 1}" for n in range(count)] if count else _state_names(model)
     return given.beside(made, names), f"{len(made)} rows × {made.shape[1]} {'paths' if count else want}"
 

@@ -44,9 +44,9 @@ def command(session: Session, request: Request) -> None:
     (pip install 'herdcli[ica]'; without it, ml is used).  sobi separates by autocorrelations, so its rows must be
     in order of time.
 
-    For more filters than dimensions: infomax maximises the entropy of their squashed outputs (with one filter per
-    dimension it is a stochastic gradient of the likelihood), ebm fits energy-based models by contrastive
-    divergence, and sparse-coding explains each row by a few sources.  equil is ebm with one filter per dimension
+    For more filters than dimensions: infomax maximises the entropy of their squashed outputs, ebm fits energy-based
+    models by contrastive divergence, and sparse-coding explains each row by a few sources.  With one filter per
+    dimension, infomax is a stochastic gradient of the likelihood.  equil is ebm with one filter per dimension
     and samples of the model itself.  With one filter per dimension ml, infomax and equil choose for each output
     whether its density has heavier or lighter tails than a Gaussian's.
     """

@@ -163,7 +163,7 @@ def mcnemar_test(first: Classifier, second: Classifier) -> dict[str, Any]:
     _, y, a = heldout_predictions(first)
     _, other, b = heldout_predictions(second)
     if first.classes != second.classes or not np.array_equal(y, other):
-        raise DataError("the two classifiers were not judged on the same rows", hint="name them: herd eval A B --mcnemar --data FILE")
+        raise DataError("the two classifiers were not evaluated on the same rows", hint="name them: herd eval A B --mcnemar --data FILE")
     only_first, only_second = int(((a != y) & (b == y)).sum()), int(((a == y) & (b != y)).sum())
     return {
         "rows": len(y),

@@ -332,7 +332,7 @@ def compare_with_independent(value: RBM, groups: dict[int, Array], own: Mapping[
 
 
 def gaussian_baseline_columns(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> dict[str, Value]:
-    """`gaussian`: the rows under one Gaussian for each model's training rows, full or of each column, whichever is better, and the standard
+    """`gaussian`: the rows under one Gaussian for each model's training rows, full or of each column (the better one), and the standard
     error over rows of what the model's own log-likelihoods (n_m,) gain over it; nothing where the rows' moments are not known."""
     known = value.gaussian
     if known is None:

@@ -100,7 +100,7 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
 
 
 def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
-    """The share of validation rows whose class or label was told wrongly, along the epochs."""
+    """The share of validation rows with a wrong predicted class or label, along the epochs."""
     found = value.trace
     if found is None or found.validated is None or found.error is None:
         raise DataError("there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one")

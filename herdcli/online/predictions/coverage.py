@@ -40,7 +40,7 @@ class Coverage:
     unbounded: int = 0
     threshold: float = inf
     calibrated: int = 0
-    recent: Array | None = array("w", "the last nonconformity scores, which a continued stream goes on from", kind="f", optional=True)
+    recent: Array | None = array("w", "the last nonconformity scores, with which a continued stream starts", kind="f", optional=True)
 
     @property
     def reached(self) -> float:

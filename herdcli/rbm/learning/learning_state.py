@@ -34,7 +34,7 @@ class TrackingParticles:
     """Particles that carry log Z along, in populations of n rows, and the parameters that they follow."""
 
     values: Array = array("M P n D", "visible units, float32", kind="f")
-    log_weights: Array = array("M P n", "log weight since rows were last drawn anew", kind="f")
+    log_weights: Array = array("M P n", "log weight since the last resampling", kind="f")
     log_means: Array = array("M P", "log of the mean weights until then, and of Z where they began", kind="f")
     lost: Array = array("M", "nats that steps too long to be relied on add to the error", kind="f", finite=True)
     W: Array = array("M D K", "pair weights", kind="f", finite=True)

@@ -124,7 +124,7 @@ class LengthState:
     """Where the populations are, and what they said of the lengths that are behind them."""
 
     hidden: Array = array("P n K", "hidden units, float32", kind="f")
-    log_weights: Array = array("P n", "log weight since rows were last drawn anew", kind="f")
+    log_weights: Array = array("P n", "log weight since the last resampling", kind="f")
     log_means: Array = array("P", "log of the mean weights until then", kind="f")
     ancestors: Array = array("P n", "first row that a row descends from", kind="iu")
     log_z: Array = array("P L", "log Z of each length", kind="f")

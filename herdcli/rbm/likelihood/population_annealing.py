@@ -62,7 +62,7 @@ class PopulationState:
 
     values: Array = array("M P n D", "visible units, float32", kind="f")
     labels: Array = array("M P n", "components", kind="iu")
-    log_weights: Array = array("M P n", "log weight since rows were last drawn anew", kind="f")
+    log_weights: Array = array("M P n", "log weight since the last resampling", kind="f")
     log_means: Array = array("M P", "log of the mean weights until then", kind="f")
     ancestors: Array = array("M P n", "first row that a row descends from", kind="iu")
     step: int = 0

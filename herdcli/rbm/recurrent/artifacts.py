@@ -21,7 +21,7 @@ from herdcli.schema import Array, array, require_image_shape, require_offsets
 class RecurrentTrace:
     """What learning looked like."""
 
-    reconstruction: Array = array("E", "of every epoch: mean squared reconstruction error per visible unit; NaN after a stop", kind="f")
+    reconstruction: Array = array("E", "mean squared reconstruction error per visible unit in every epoch; NaN after a stop", kind="f")
     validated: Array | None = array("V", "epochs after which held-out sequences were looked at", kind="iu", optional=True)
     valid: Array | None = array("V", "nats a row of those, by the figure that was to be high; NaN after a stop", kind="f", optional=True)
 

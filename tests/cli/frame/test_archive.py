@@ -58,7 +58,7 @@ def test_an_archived_checkpoint_is_resumed(run, tmp_path, archive, entry, line):
     unpacked(archive, tmp_path)
     ended = run(*shlex.split(line)[1:], "-q", "--checkpoint", entry, "--every", "1", "--resume", "-o", "resumed.h5")
     assert ended.code == 0, (line, ended.err)
-    assert "afresh" not in ended.err
+    assert "starting from the beginning" not in ended.err
     found, where = difference(tmp_path / "resumed.h5", (tmp_path / entry).with_suffix(".h5"))
     assert found <= ROUNDING, (line, where)
 

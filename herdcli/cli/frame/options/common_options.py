@@ -98,7 +98,7 @@ def _require_unicode(parameters: Mapping[str, object]) -> None:
     for name, value in parameters.items():
         several = value if isinstance(value, (tuple, list)) else (value,)
         if not all(is_unicode(each) for each in several if isinstance(each, str)):
-            raise BadUsage(f"--{name.replace('_', '-')}: holds bytes that are not UTF-8", hint="set a UTF-8 locale, or type it anew")
+            raise BadUsage(f"--{name.replace('_', '-')}: holds bytes that are not UTF-8", hint="set a UTF-8 locale, or type it again")
 
 
 def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:

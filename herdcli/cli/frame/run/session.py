@@ -191,7 +191,7 @@ class Session:
         Types, shapes and ranges were checked before; a state can have them all and still be none of the run's.
         """
         what = " ".join(str(error).split())[:200] or type(error).__name__
-        hint = "start afresh without --resume"
+        hint = "start again without --resume"
         return DataError(f"holds a state that this run cannot resume from ({what})", where=path, hint=hint)
 
     def enter_until_end(self, context: AbstractContextManager[H]) -> H:

@@ -58,10 +58,11 @@ torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races; S
 sanitize: $(VENV)/installed-dev  ## the compiled loops under AddressSanitizer and UBSan: their tests, hostile files; needs gcc
 	$(BIN)/python scripts/sanitize.py
 
-lint: $(VENV)/installed-dev  ## ruff (format and rules) and mypy --strict
+lint: $(VENV)/installed-dev  ## ruff (format and rules), mypy --strict and the prose of pages, help and messages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict herdcli
+	$(BIN)/python scripts/check_prose.py
 
 bench: $(VENV)/installed-bench  ## the benchmarks behind every claim of speed
 	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done

@@ -65,7 +65,7 @@ def whole(path: str, base: type[Any]) -> Any:
     """The class at a dotted path.  Raises IncompletePart unless it derives from `base` and has its methods."""
     part = import_named(path)
     if not issubclass(part, base):
-        raise IncompletePart(f"{path} is no {base.__name__}", hint=f"derive it from {base.__module__}.{base.__name__}")
+        raise IncompletePart(f"{path} is not a {base.__name__}", hint=f"derive it from {base.__module__}.{base.__name__}")
     require_complete(part)
     return part
 

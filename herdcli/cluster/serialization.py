@@ -70,7 +70,7 @@ def _rebuild(shape: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
             raise TypeError(f"{module} is not of this package")
         kind = getattr(import_module(module), name)
         if not (isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module):
-            raise TypeError(f"{module}:{name} is no dataclass of this package")  # a function would be called
+            raise TypeError(f"{module}:{name} is not a dataclass of this package")  # a function would be called
         return kind(**{field: _rebuild(item, arrays) for field, item in shape["fields"].items()})
     if "dict" in shape:
         return {name: _rebuild(item, arrays) for name, item in shape["dict"].items()}

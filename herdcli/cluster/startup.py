@@ -190,7 +190,7 @@ def _start_local(asked: ClusterOptions, size: WorkerSize, security: Any, folder:
     unknown = sorted(set(keyword_options(asked)) - {"host", "dashboard_address", "scheduler_port"})
     if unknown:
         raise BadUsage(
-            f"--cluster-option {unknown[0]} is no setting of workers on this machine",
+            f"--cluster-option {unknown[0]} is not a setting of workers on this machine",
             hint="host, dashboard-address, scheduler-port, wait, tls-…",
         )
     wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **keyword_options(asked)}

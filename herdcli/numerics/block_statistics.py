@@ -254,7 +254,7 @@ class SumTree:
     def push(self, sums: Sums, size: int = 1) -> None:
         """Add the sums of the next `size` blocks, a power of two that divides the number of blocks before them."""
         if size & (size - 1) or self.blocks % size:
-            raise ValueError(f"{size} blocks after {self.blocks} are no node of the tree")
+            raise ValueError(f"{size} blocks after {self.blocks} are not a node of the tree")
         while self.sizes and self.sizes[-1] == size:
             self.sizes.pop()
             sums = add_sums(self.sums.pop(), sums)

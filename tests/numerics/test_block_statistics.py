@@ -77,7 +77,7 @@ def test_tree_of_parts_is_the_tree_of_all() -> None:
         parts.push(of(first, last), last - first)
     assert parts.total()["x"].tobytes() == whole["x"].tobytes()
     assert parts.sizes == [8, 2, 1]
-    with pytest.raises(ValueError, match="2 blocks after 11 are no node"):
+    with pytest.raises(ValueError, match="2 blocks after 11 are not a node"):
         parts.push({"x": values[0]}, 2)
 
 

@@ -143,7 +143,7 @@ def test_a_tree_without_blocks_has_no_sum() -> None:
     assert tree.blocks == 0
     with pytest.raises(ValueError, match="there are no blocks"):
         tree.total()
-    with pytest.raises(ValueError, match="3 blocks after 0 are no node"):
+    with pytest.raises(ValueError, match="3 blocks after 0 are not a node"):
         tree.push({"x": np.ones(1)}, 3)
     tree.push({"x": np.ones(1)}, 2)
     assert tree.blocks == 2

@@ -200,7 +200,7 @@ def _choose_parents(session: Session, given: BayesianNetworkRows, request: Reque
     if given.model is not None:
         found = network_parents(given.model)
         if found is None:
-            what = "is no Bayesian network: it needs one table a variable, of the variable given its parents"
+            what = "is not a Bayesian network: that needs one table per variable, for the variable given its parents"
             raise DataError(what, where=session.inputs["network"].name)
         return found
     count = len(given.cases.cardinality)

@@ -25,17 +25,21 @@ if TYPE_CHECKING:
     output_options,
 )
 def command(session: Session, request: Request) -> None:
-    """Infer marginals and log Z of a Markov network, exactly or by minimising its Bethe free energy.
+    """Compute marginals, log Z or most probable states of a Markov or Bayesian network, exactly or approximately.
 
     \b
       herd network grid --sigma-w 2 | herd ups-infer --algorithm ups -o marginals.h5
       herd network grid --sigma-w 2 | herd ups-infer -o exact.h5
       herd network grid --sigma-w 2 | herd ups-infer --observe x0=0.2,0.8 --algorithm ups --format mar
 
-    NETWORK is UAI, libDAI .fg, BIF, XMLBIF, Hugin .net or GeNIe .xdsl text, or a `network` artifact.  --evidence fixes the states of
-    variables, --observe their marginals (generalised inference), --likelihood multiplies a factor in.  --evidence-rows takes
-    a table of evidence and writes a table of marginals; with --slices its rows are the slices of a template.  --query asks for
-    likeliest states, joint tables, bounds on log Z or sensitivities instead of marginals.
+    INPUT is a network: UAI, libDAI .fg, BIF, XMLBIF, Hugin .net or GeNIe .xdsl text, or an artifact.  The result holds the
+    marginals of variables and cliques, and log Z, which with evidence is the log of its probability in a Bayesian network.
+
+    What is known: --evidence fixes states, --observe fixes marginals (generalised inference), and --likelihood
+    multiplies states by weights.  --evidence-rows reads a table with many cases of evidence and writes a table of
+    marginals; with --slices, its rows are the time slices of a dynamic Bayesian network.
+
+    --query asks for something else than marginals: most probable states, joint tables, bounds on log Z, or sensitivities.
     """
     from herdcli.cli.frame.rows.network_files import load_network
     from herdcli.cli.ups_infer import evidence_rows, inputs, queries, runs, template_slices

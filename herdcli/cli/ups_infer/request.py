@@ -123,51 +123,57 @@ class Request:
         default=AUTO,
         group=LEARNING,
         only=ALGORITHM,
-        help="How marginals are computed; auto: exactly if a junction tree (or the frontier of a lattice) fits, else by gbp, bp, "
-        "tree-ep, tempered-gibbs or ups, whichever the others bear out.",
+        help="Inference algorithm.  auto: exact if a junction tree (or the frontier of a lattice) fits into memory, else the one of gbp, "
+        "bp, tree-ep, tempered-gibbs and ups whose result agrees best with the others.",
     )
     tolerance: float = option(
-        number(0, open_low=True), default=1e-9, group=LEARNING, only=ONLY["tolerance"], help="Residual at which it has converged."
+        number(0, open_low=True),
+        default=1e-9,
+        group=LEARNING,
+        only=ONLY["tolerance"],
+        help="Largest change of a message or marginal at which the iteration has converged.",
     )
     orders: int = option(
         whole(1),
         default=8,
         only=ONLY["orders"],
-        help="Elimination orders tried by junction-tree; up to eight times as many where its tables are large.",
+        help="Number of elimination orders that junction-tree tries; up to eight times as many if its tables are large.",
     )
     message_passing: str = option(
         choice("hugin", "shafer-shenoy"),
         default="hugin",
         only=ONLY["message_passing"],
-        help="How junction-tree propagates: with messages divided out of the clique tables (hugin), or kept apart from them.",
+        help="Message passing of junction-tree: multiply them into the clique tables and divide them out (hugin), or "
+        "store them separately (shafer-shenoy).",
     )
     schedule: str = option(
         choice("auto", "residual", "sequential", "parallel", "checkerboard"),
         default="auto",
         group=LEARNING,
         only=SCHEDULE,
-        help="Order of updates of bp and loopy-is; auto: largest change first, of many messages in turn, of large grids checkerboard.",
+        help="Order of the updates of bp and loopy-is; auto: residual (largest change first), sequential for many messages, checkerboard "
+        "for large grids.",
     )
     damping: float = option(
         number(0, 1, open_high=True),
         default=0.0,
         group=LEARNING,
         only=(ONLY["damping"], Needs(Excludes("damping_schedule"), "--damping and --damping-schedule exclude each other"), UNDAMPED),
-        help="Share of the old message that is kept.",
+        help="Share of the old message that is kept, from 0 to 1; try 0.5 if the iteration does not converge.",
     )
     damping_schedule: tuple[float, ...] | None = option(
         SHARES,
         metavar="D,D…",
         group=LEARNING,
         only=(ONLY["damping_schedule"], UNDAMPED),
-        help="Damping of bp and loopy-is that changes as long as they have not converged: each of these for an equal part of --iterations.",
+        help="Increase the damping of bp and loopy-is until they converge: each of these values for an equal part of --iterations.",
     )
     damping_kind: str = option(
         choice("geometric", "linear"),
         default="geometric",
         group=LEARNING,
         only=(ONLY["damping_kind"], Condition("is_damped", why="without --damping")),
-        help="How old and new messages are averaged.",
+        help="Type of mean of old and new messages.",
     )
     clamp: str = option(
         text(),
@@ -175,8 +181,8 @@ class Request:
         metavar="auto|rows|columns|rows-columns|FILE",
         record=as_recorded(_recorded_clamp),
         only=ONLY["clamp"],
-        help="Which variables ups clamps in turn.  auto: sets that leave a forest, with Newton steps in between; "
-        "FILE: one set per line.  Everything but auto runs the plain algorithm.",
+        help="Sets of variables that ups clamps in turn, each of which must leave a forest.  auto: chosen by herd, with Newton steps in "
+        "between; FILE: one set per line; all but auto run the plain algorithm of the paper.",
     )
     restarts: int = option(
         whole(0),
@@ -187,9 +193,11 @@ class Request:
             Needs(MARGINALS, ONE_QUESTION),
             Needs(ANY_DIRECTION, "--schedule checkerboard does not work with --restarts", hint="--schedule residual"),
         ),
-        help="Additional runs from random starts; the lowest free energy is the answer, and all fixed points are listed.",
+        help="Number of additional runs from random starts; the result has the lowest free energy, and all fixed points are listed.",
     )
-    linear_response: bool = flag(only=ONLY["linear_response"], help="Covariances too (bp, ups, belief-optimization, mean-field, tap).")
+    linear_response: bool = flag(
+        only=ONLY["linear_response"], help="Also compute covariances by linear response (bp, ups, belief-optimization, mean-field, tap)."
+    )
     regions: str = option(
         text(),
         default="auto",
@@ -197,16 +205,16 @@ class Request:
         group=INPUT,
         record=as_recorded(_recorded_regions),
         only=ONLY["regions"],
-        help="Largest regions of double-loop and gbp.  edges: the factors; plaquettes: also loops of three and four variables; "
-        "cliques:K: parts of a junction tree of at most K variables; FILE: one region per line; auto: plaquettes under --algorithm "
-        "auto, else edges.",
+        help="Regions of double-loop and gbp; larger ones are more accurate and slower.  edges: the factors; plaquettes: also loops of "
+        "three and four variables; cliques:K: parts of a junction tree of at most K variables; FILE: one region per line.  auto: "
+        "plaquettes with --algorithm auto, else edges.",
     )
     time: float | None = option(
         SECONDS,
         metavar="20s",
         record=unrecorded(),
         only=ONLY["time"],
-        help="Let auto spend so much time instead; the result says the --effort that repeats it.",
+        help="Time that auto may spend, instead of --effort; the result records the --effort that reproduces it.",
     )
     effort: float = option(
         number(0),
@@ -214,43 +222,52 @@ class Request:
         metavar="N",
         record=where_changed(500.0),
         only=ONLY["effort"],
-        help="What auto may spend on approximations, in millions of table cells that are visited: the same on every machine.  "
-        "Branch and bound has as many for --query mpe, ten times as many for mmap.",
+        help="Work that auto may spend on approximations, in millions of visited table cells, so that results are the same on every "
+        "machine.  It also limits branch and bound: to N for --query mpe, 10 N for mmap.",
     )
     iterations: int = shared_options.iterations(only=ONLY["iterations"])
     on_nonconvergence: str = shared_options.on_nonconvergence(only=ONLY["on_nonconvergence"])
-    sweeps: int = option(whole(2), default=10_000, group=LEARNING, only=ONLY["sweeps"], help="Gibbs sweeps to average over.")
-    burn_in: int = option(whole(0), default=1000, group=LEARNING, only=ONLY["burn_in"], help="Gibbs sweeps to discard first.")
+    sweeps: int = option(
+        whole(2), default=10_000, group=LEARNING, only=ONLY["sweeps"], help="Number of Gibbs sweeps to average over, after --burn-in."
+    )
+    burn_in: int = option(whole(0), default=1000, group=LEARNING, only=ONLY["burn_in"], help="Number of first Gibbs sweeps to discard.")
     annealing: int = option(
         whole(0),
         default=0,
         group=LEARNING,
         only=ONLY["annealing"],
-        help="Sweeps of the burn-in over which gibbs cools to the network's own temperature.",
+        help="Number of burn-in sweeps during which gibbs cools to temperature 1, to leave local modes.",
     )
-    chains: int = option(whole(2), default=8, group=LEARNING, only=ONLY["chains"], help="Number of Gibbs chains, even for tempered-gibbs.")
+    chains: int = option(
+        whole(2),
+        default=8,
+        group=LEARNING,
+        only=ONLY["chains"],
+        help="Number of Gibbs chains; tempered-gibbs rounds it up to an even number.",
+    )
     query: str = option(
         QUERY,
         default="marginals",
         metavar="QUERY",
         record=where_changed("marginals"),
-        help=f"What to answer: {FORMS}.  mpe: the likeliest states (UAI's MAP); mmap: those of some variables, the others summed "
-        "out; joint: the table of some variables; bounds: of log Z on both sides; sensitivity: of P(A=STATE) to every cell of every "
-        "factor; dsep: does the graph separate A and B given C; independent: all variables that it separates from A.",
+        help=f"Question to answer: {FORMS}.  mpe: the most probable states of all variables (MAP in UAI); mmap: those of some "
+        "variables, with the others summed out; joint: joint table of some variables; bounds: lower and upper bound on log Z; "
+        "sensitivity: derivatives of P(A=STATE) by every cell of every factor; dsep: does the graph separate A and B given C; "
+        "independent: all variables that it separates from A.",
     )
     search_steps: int = option(
         whole(0),
         default=50,
         record=where_changed(50),
         only=Condition("searches_states", why="with --query {query_kind}"),
-        help="Steps of max-product that look around the best states it has found.",
+        help="Number of local search steps of max-product from the best states it has found.",
     )
     bucket_cells: int = option(
         whole(1),
         default=4096,
         record=where_changed(4096),
         only=Condition("asks_bounds", why="with --query {query_kind}"),
-        help="Largest table of the mini-buckets that --query bounds eliminates with.",
+        help="Largest table of --query bounds, in cells (mini-bucket elimination); larger ones give tighter bounds.",
     )
     solver: str = option(
         choice("herd", "toulbar2"),
@@ -265,33 +282,38 @@ class Request:
         group=INPUT,
         record=as_file(),
         only=EVIDENCE_ROWS,
-        help="A table of evidence, a column for each variable (a state or its name; −1 or nothing for none): the result is a table "
-        "of marginals.",
+        help="Table with a row of evidence for each query and a column for each variable: states or their names; −1 or empty if unknown.  "
+        "The result is a table of marginals.",
     )
     slices: str | None = option(
         SLICES,
         metavar="filtering|prediction:K|lag:L|smoothing",
         record=where_changed(None),
         only=SLICE_ROWS,
-        help="Marginals of every slice of a template of two slices (variables X_0 and X_t), whose rows are --evidence-rows: given "
-        "the rows so far, of the slice K later, given L more rows, or given all rows.",
+        help="For dynamic Bayesian networks (templates of two slices, variables X_0 and X_t): marginals of each slice, of which "
+        "--evidence-rows has one row each, given the rows so far (filtering), of the slice K later (prediction), given L more rows (lag), "
+        "or given all rows (smoothing).",
     )
     evidence: str | tuple[str, ...] | None = repeated(  # typed as files and states, resolved as the one file
         text(),
         metavar="FILE|NAME=STATE",
         group=INPUT,
         record=as_file(),
-        help="States of some variables: a file of UAI evidence or of one NAME=STATE a line, or NAME=STATE itself.  May be repeated.",
+        help="Observed states: NAME=STATE, or a file with UAI evidence or one NAME=STATE per line.  May be repeated.",
     )
     evidence_states: tuple[str, ...] = where_changed((), allowed=lambda value: _are_states(value))
-    observe: tuple[str, ...] = repeated(text(), metavar="X=P,P…", group=INPUT, help="Fix a marginal, as x3=0.2,0.8.  May be repeated.")
-    likelihood: tuple[str, ...] = repeated(text(), metavar="X=L,L…", help="Weigh the states of a variable (soft evidence), as x3=1,4.")
-    ignore_observed: bool = flag(help="Leave out the observed marginals stored with the network.")
+    observe: tuple[str, ...] = repeated(
+        text(), metavar="X=P,P…", group=INPUT, help="Fix the marginal of a variable, such as x3=0.2,0.8.  May be repeated."
+    )
+    likelihood: tuple[str, ...] = repeated(
+        text(), metavar="X=L,L…", help="Multiply the states of a variable by likelihoods (soft evidence), such as x3=1,4.  May be repeated."
+    )
+    ignore_observed: bool = flag(help="Ignore the observed marginals that are stored with the network.")
     output_marginals: str = option(
         choice("all", "nodes"),
         default="all",
         record=where_changed("all"),
-        help="Marginals of variables and of cliques, or of variables alone: of large networks a tenth of the file.",
+        help="Marginals to store: of variables and cliques (all), or of variables alone (nodes), a much smaller file for large networks.",
     )
     input_format: str | None = shared_options.network_format()
     missing_rows: str = shared_options.missing_rows()

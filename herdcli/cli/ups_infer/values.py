@@ -25,7 +25,7 @@ def _parse_seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < math.inf:
-        raise ValueError("is no time, such as 20s or 5m")
+        raise ValueError("is not a time, such as 20s or 5m")
     return seconds
 
 

@@ -134,7 +134,7 @@ class RecurrentState:
     best: Parameters
     carried: Array = array("P K", "the state that each piece of a sequence begins in, 0 where the sequence begins", kind="f", finite=True)
     trace: Array = array("E", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
-    figures: Array = array("V", "of sequences held out, after every so many epochs; NaN where none were looked at", kind="f")
+    figures: Array = array("V", "measures on held-out sequences; NaN where none were evaluated", kind="f")
     best_epoch: int = 0  # epochs behind the best; 0: none was looked at
     stopped: int = 0  # epochs behind a run that has stopped
 

@@ -31,7 +31,7 @@ REFUSED = {
     "--cluster makes all shards, --shard one of them": ["--per-class", "--cluster", "local:2", "--shard", "1/2"],
     "--cluster distributes units of work, but this run has only one": ["--cluster", "local:2"],
     "is not of the form KEY=VALUE": ["--per-class", "--cluster", "local:2", "--cluster-option", "queue"],
-    "--cluster-option queue is no setting of workers on this machine": [
+    "--cluster-option queue is not a setting of workers on this machine": [
         "--per-class",
         "--cluster",
         "local:2",

@@ -72,4 +72,4 @@ def test_nan_is_within_no_range(herd, digits, line):
     name, option = line.split()
     ended = herd(name, digits, option, "nan", "-o", "made.h5")
     assert ended.code == 2
-    assert ended.err.startswith(f"herd {name}: Invalid value for '{option}': nan is no number\n")
+    assert ended.err.startswith(f"herd {name}: Invalid value for '{option}': nan is not a number\n")

@@ -282,7 +282,7 @@ def test_what_a_time_allowed_is_repeated_by_its_effort(shell, tmp_path):
     again = shell(f"{run} --effort {told[1]} -o again.h5")
     assert again.code == 0
     assert (tmp_path / "timed.h5").read_bytes() == (tmp_path / "again.h5").read_bytes()
-    assert shell(f"{run} --time soon").err.splitlines()[0].endswith("'soon' is no time, such as 20s or 5m")
+    assert shell(f"{run} --time soon").err.splitlines()[0].endswith("'soon' is not a time, such as 20s or 5m")
     assert "warning: --time has no effect with --algorithm bp" in shell(f"{run} --algorithm bp --time 1s -o x.h5").err
 
 

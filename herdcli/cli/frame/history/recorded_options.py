@@ -214,7 +214,7 @@ def _typed_scalar(param: click.Parameter, value: object) -> object:
 
 def _as_list(value: object) -> list[object]:
     if not isinstance(value, list):
-        raise UnrepresentableValue("it is no list")
+        raise UnrepresentableValue("it is not a list")
     return value
 
 
@@ -222,17 +222,17 @@ def _convert(kind: click.ParamType[object], value: object, param: click.Paramete
     """A value through the type of its option: of the same type before and after, and within its range."""
     if isinstance(kind, (click.types.IntParamType,)):
         if not isinstance(value, int) or isinstance(value, bool):
-            raise UnrepresentableValue("it is no whole number")
+            raise UnrepresentableValue("it is not a whole number")
         return _parse_with(kind, value, param)
     if isinstance(kind, click.types.FloatParamType):
         number = NUMBERS.get(value, value) if isinstance(value, str) else value
         if not isinstance(number, (int, float)) or isinstance(number, bool) or number != number:
-            raise UnrepresentableValue("it is no number")
+            raise UnrepresentableValue("it is not a number")
         return _parse_with(kind, float(number), param)
     if isinstance(kind, (click.Choice, click.types.StringParamType, click.Path)):
         value = spell_value(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value  # of an earlier version
         if not isinstance(value, str) or "\0" in value or not is_unicode(value):
-            raise UnrepresentableValue("it is no text")
+            raise UnrepresentableValue("it is not a text")
         return _parse_with(kind, value, param)
     for word in possible_spellings(value, kind):
         found = _parse_with(kind, word, param, silent=True)

@@ -108,7 +108,7 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
     for param in ctx.command.params:
         value = options.get(param.name or "")
         if any(each != each for each in (value if isinstance(value, tuple) else (value,))):
-            raise click.BadParameter("nan is no number", ctx=ctx, param=param)
+            raise click.BadParameter("nan is not a number", ctx=ctx, param=param)
     command = ctx.info_name or ""
     given = {name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE}
     shared = _session_options(options)

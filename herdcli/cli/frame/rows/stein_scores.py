@@ -44,7 +44,7 @@ def _score_columns(prefix: str, X: Array, names: list[str], where: str) -> tuple
         unknown = [name for name in names if name.startswith(prefix) and name[len(prefix) :] not in points]
         listed = ", ".join([prefix + name for name in lacking[:8]] or unknown[:8])
         what = f"lacks the scores {listed}" if lacking else f"has scores of columns that are not there: {listed}"
-        raise DataError(what, where=where, hint="leave out columns that are no points, or name one with --by or --label")
+        raise DataError(what, where=where, hint="leave out columns that are not coordinates, or name one with --by or --label")
     place = {name: j for j, name in enumerate(names)}
     chosen = [np.ascontiguousarray(X[:, [place[name] for name in part]]) for part in (points, [prefix + name for name in points])]
     return chosen[0], points, chosen[1]

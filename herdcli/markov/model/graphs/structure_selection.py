@@ -46,7 +46,7 @@ def _parse_penalty(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < np.inf:
-        raise ValueError("has a penalty that is no number from 0 upwards, as l1:0.05")
+        raise ValueError("has a penalty that is not a number from 0 upwards, such as l1:0.05")
     return value
 
 

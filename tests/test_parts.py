@@ -64,7 +64,7 @@ def test_a_unit_family_that_lacks_something_is_refused(lacking: str, monkeypatch
 
 def test_a_part_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(units.TABLE, "narrow", units.FamilyEntry(path="herdcli.errors.BadUsage", values=""))
-    with pytest.raises(IncompletePart, match=r"^herdcli\.errors\.BadUsage is no UnitFamily$"):
+    with pytest.raises(IncompletePart, match=r"^herdcli\.errors\.BadUsage is not a UnitFamily$"):
         units.unit_family("narrow")
 
 

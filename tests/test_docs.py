@@ -101,6 +101,9 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path):
     theory = [page for name, page in pages.items() if name.startswith("theory/")]
     assert len(theory) == 5
     assert all(page.count("<math") > 5 and "$$" not in page for page in theory)
+    terms = [term for page in pages.values() for term in re.findall(r'glossary\.html#(term-[\w-]+)"', page)]
+    assert len(terms) > 100
+    assert set(terms) <= set(re.findall(r'id="(term-[\w-]+)"', pages["glossary.html"]))
     if browser.ABLE:
         wrong, passed = browser.violations(tmp_path / "site", "index.html", tmp_path)
         assert [each for each in wrong if each[0] in ("serious", "critical")] == []

@@ -20,7 +20,7 @@ LEGIBLE = 0.005  # a probability below it is not written
 
 
 def transitions(value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map) -> plot_list.Figure:
-    """The matrix of transitions; the first held-out sequence under it, its likeliest states as colours and their probabilities."""
+    """The matrix of transitions; the first held-out sequence under it, its most probable states as colours and their probabilities."""
     shown = _longest_heldout_sequence(value)
     figure = plot_list.new_figure(3.4 if shown is None else 6.4)
     if shown is None:

@@ -100,12 +100,14 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
 
 
 def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
-    """The share of validation rows with a wrong predicted class or label, along the epochs."""
+    """The share of validation rows with a wrong predicted class or label, by epoch."""
     found = value.trace
     if found is None or found.validated is None or found.error is None:
         raise DataError("there is no trace of errors: fit-rbm --validate-every 1 with --per-class or --labels keeps one")
     lines = {"error": (found.validated, 100.0 * found.error)}
-    return plot_list.curve_plot(lines, x="epoch", y="% of validation rows", title="validation rows told wrongly as learning goes on")
+    return plot_list.curve_plot(
+        lines, x="epoch", y="% of validation rows", title="wrong predictions of validation rows as learning goes on"
+    )
 
 
 def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:

@@ -16,7 +16,9 @@ class BestModels:
     figures: Array = array("V M 3", "validation.FIGURES of each look, NaN where there was none", kind="f")
     epoch: Array = array("M", "epochs behind the best; 0: none was looked at yet", kind="i")
     stopped: Array = array("M", "epochs behind a model that has stopped; 0: it has not", kind="i")
-    error: Array | None = array("V M", "of models of rows with labels: share of validation rows told wrongly", kind="f", optional=True)
+    error: Array | None = array(
+        "V M", "models of rows with labels: share of validation rows with a wrong predicted label", kind="f", optional=True
+    )
     densities: Array | None = array("V M n", "log p of the rows that models of classes tell apart, at each look", kind="f", optional=True)
 
 

@@ -81,7 +81,7 @@ def on_post_page(output: str, page: Any, config: Any) -> str:
 
 def glossary_terms(markdown: str) -> dict[str, str]:
     """The names under which a page may use each term of the glossary's first table, with the anchor of its entry."""
-    terms = {}
+    terms: dict[str, str] = {}
     for line in markdown.splitlines():
         entry = line.strip("| ").split(" | ")[0].strip()
         if not line.startswith("| ") or entry in ("term", "not") or entry in EVERYDAY or "`" in entry:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GENERATED = {"commands", "man", "examples"}
 GENERATED_PAGES = {"format.md", "python.md", "coverage.md", "dialects.md"}
 MOST_WORDS = 35
-NO_PROSE = re.compile(r"[\n|\\{]|</|/>|^<|(?:\w_\w.*){4}|=\S*=|\d:\d\S* \d")  # strings of the sources that are code, lists of names or numbers
+NO_PROSE = re.compile(r"[\n|\\{]|</|/>|^<|(?:\w_\w.*){4}|=\S*=|\d:\d\S* \d")  # code, lists of names or of numbers in the sources
 ENDS = re.compile(r"(?<=[.!?])(?<!\bfig\.)(?<!\beq\.)(?<!\bsec\.)(?<!\bcf\.)(?<!\bvs\.)(?<!\bp\.)\s+")
 SHORT_ENDS = re.compile(r"(?<=[.!?;:])\s+")
 CODE, FORMULA = "CODE", "FORMULA"  # what stands for `code` and $formulas$ in a sentence

@@ -150,7 +150,7 @@ class StreamBlocks:
         while self._at < step and self._pass() is not None:
             pass
         if passed and not np.array_equal(self.proof(), proof):
-            raise DataError("its rows differ from those that the run of the checkpoint has read", hint="start afresh without --resume")
+            raise DataError("its rows differ from those that the run of the checkpoint has read", hint="start again without --resume")
         found = self._pass()
         return None if found is None else (found[0] / self.scale, found[1])
 

@@ -80,13 +80,11 @@ def command(session: Session, request: Request) -> None:
       herd data digits | herd fit-rbm --per-class | herd sample -m 5 --means -o digits.npz
       herd sample model.h5 --given torn.csv -m 10 -o whole.csv
 
-    MODEL is an artifact of kind rbm, dbn, mixture, factors, hmm, lds, rtrbm or network; a network may also be UAI,
-    .fg or BIF text.  The result is a data set.  y is the class if there is one model per class, the component of a
-    mixture, or the state of an hmm.
+    MODEL is an rbm, dbn, mixture, factors, hmm, lds, rtrbm or network (also UAI, .fg and BIF text).  In the resulting
+    data set, y is the class if there is one model per class, the component of a mixture, or the state of an hmm.
 
-    The rows are independent if that is possible: a network needs a small junction tree, an rbm a layer with few enough
-    states to compute all probabilities.  Otherwise, or if you give --burn-in or --chains for an rbm, they come from Gibbs
-    chains (blocked, for a network).
+    The rows are independent if a network has a small junction tree, or an rbm a layer with few enough states to compute
+    all probabilities.  Otherwise, or with --burn-in or --chains for an rbm, they come from (blocked) Gibbs chains.
 
     With --given FILE, the known entries of each row stay fixed and the others are drawn, --count times (default: once).
     """

@@ -73,7 +73,7 @@ class Beliefs:
     estimated_by: str | None = None  # what gave the second answer
     exact_cells: float | None = None  # table cells of a junction tree, where exact inference is affordable
     warnings: list[str] | None = None  # of the run, and of what was checked after it
-    assignment: Array | None = array("W", "likeliest state of each variable, -1 where it was summed out", kind="i", optional=True)
+    assignment: Array | None = array("W", "most probable state of each variable, -1 where it was summed out", kind="i", optional=True)
     states: list[str] | None = None  # names of all states, variable by variable
     log_value_upper: float | None = None  # no assignment has a log value above this; equal to log_z where it is the likeliest for certain
 

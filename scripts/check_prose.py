@@ -183,11 +183,11 @@ def _plain(text: str) -> str:
 
 
 def _literal(node: ast.AST) -> str:
-    """A string or f-string, with X where a value is filled in."""
+    """A string or f-string, with … where a value is filled in."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        return "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)  # type: ignore[misc]
+        return "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)  # type: ignore[misc]
     return ""
 
 

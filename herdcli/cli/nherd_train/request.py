@@ -135,7 +135,7 @@ class Request:
         choice("auto", "top-1", "one-vs-rest"),
         default="auto",
         only=MULTICLASS,
-        help="Update with more than two classes: the true class against the strongest other (top-1), or each class against the rest.  auto: the "
+        help="With more than two classes, update the true class against the strongest other (top-1), or each against the rest.  auto: the "
         "better of the two if --C auto compares learners, else top-1.",
     )
     passes: int | None = option(

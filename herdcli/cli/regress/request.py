@@ -192,7 +192,7 @@ class Request:
         group=LEARNING,
         record=where_given(),
         only=LAYERED,
-        help="Of --hidden: all rows in every step, or minibatches by Adam or by gradient descent with momentum.  [default: trust-region "
+        help="With --hidden: all rows in every step, or minibatches by Adam or by gradient descent with momentum.  [default: trust-region "
         "up to 10 million rows × parameters, else adam]",
     )
     iterations: int = option(

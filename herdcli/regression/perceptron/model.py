@@ -82,7 +82,7 @@ class Perceptron:
         if self.activation not in ACTIVATIONS or self.optimizer not in OPTIMIZERS:
             raise DataError(f"'{self.activation}' or '{self.optimizer}' is unknown to this herd")
         if self.weight_kind not in weight_meaning.KINDS:
-            raise DataError(f"'{self.weight_kind}' is no kind of weights")
+            raise DataError(f"'{self.weight_kind}' is not a kind of weights")
         if not self.layers:
             raise DataError("/layers is empty")
         width = self.columns

@@ -78,7 +78,7 @@ def _format_columns(names: tuple[str, ...]) -> str:
 def _parse_sizes(text: str) -> tuple[int, ...]:
     sizes = text.split(",")
     if not all(size.isdecimal() and int(size) for size in sizes):
-        raise ValueError("is not a list of numbers of hidden units, as 500,250")
+        raise ValueError("is not a list of numbers of hidden units, such as 500,250")
     return tuple(map(int, sizes))
 
 

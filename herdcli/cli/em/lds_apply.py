@@ -83,7 +83,7 @@ def _forecast_rows(model: LinearDynamics, given: LDSRows, steps: int) -> tuple[D
     X = np.concatenate([mean, deviation], axis=1)
     made = Dataset(X, feature_names=[*names, *(name + SPREAD for name in names)], columns=columns)
     of = f" of {found.count} sequences" if found.count > 1 else ""
-    return made, f"{len(X)} rows to come{of} × {model.columns} columns with their standard deviations"
+    return made, f"{len(X)} forecast rows{of} × {model.columns} columns with their standard deviations"
 
 
 def _filter_with_particles(

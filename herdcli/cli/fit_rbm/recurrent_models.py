@@ -126,7 +126,7 @@ def _forecast_rows(session: Session, model: RecurrentRBM, given: RecurrentRows, 
     columns = None if key is None else {given.rows.column: np.repeat(key[found.chosen[found.offsets[:-1]]], steps)}
     of = f" of {found.count} sequences" if found.count > 1 else ""
     made = Dataset(X, feature_names=[*names, *(name + SPREAD for name in names)], columns=columns)
-    return made, f"{len(X)} rows to come{of} × {model.columns} columns with their standard deviations, {FUTURES} futures"
+    return made, f"{len(X)} forecast rows{of} × {model.columns} columns with their standard deviations, {FUTURES} futures"
 
 
 def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:

@@ -63,7 +63,7 @@ MEANT = {
     "gabor_share": "share of filters that are well explained (0.7) by a Gabor function",
     "gain": "what log_likelihood is above its baseline",
     "error_gain_se": "standard error, over rows, of what error is below error_majority",
-    "gain_se": "standard error of what log_likelihood is above its baseline (of harmoniums: above independent)",
+    "gain_se": "standard error of what log_likelihood is above its baseline (for RBMs, above independent)",
     "gallery": "images to find a person among",
     "gap": "duality gap",
     "gaussian": "baseline: the same figure by one Gaussian for the training rows, full or of each column (the better one)",

@@ -78,7 +78,7 @@ def test_sequences_are_learned_expected_and_drawn(herd, bits):
 
     ahead = herd("apply", "a.h5", "bits.csv", "--want", "forecast:3", "-o", "ahead.csv")
     assert ahead.code == 0, ahead.err
-    assert "90 rows to come of 30 sequences × 6 columns with their standard deviations" in ahead.err
+    assert "90 forecast rows of 30 sequences × 6 columns with their standard deviations" in ahead.err
     assert list(read(bits / "ahead.csv")[0]) == [*names, *(f"{name}_sd" for name in names), "sequence"]
     drawn = herd("sample", "a.h5", "-m", "4", "--steps", "7", "--burn-in", "5", "-o", "drawn.csv")
     assert drawn.code == 0, drawn.err

@@ -94,7 +94,7 @@ def mixtures(rows: int, pool: ThreadPoolExecutor, asked: Asked) -> None:
     source = RowBlocks(RowTable(X))
     start = {"weight": np.full(50, 0.02), "mean": centres, "covariance": np.repeat(np.cov(X.T)[None], 50, axis=0)}
     precision = np.linalg.inv(start["covariance"])
-    begun = gmm.prepare_gmm(source, 50, floor=0.0, given=start)
+    begun = gmm.prepare_gmm(source, 50, floor=0.0, start=start)
 
     def ours(map: Any) -> float:
         return run_em(EM(begun, source, EMSettings(asked.iterations, 0.0, asked.iterations + 1), map)).log_likelihood

@@ -27,10 +27,10 @@ def with_line_numbers(message: str, path: str) -> str:
     if not lines or not set(wanted) <= set(lines):
         return message
 
-    def written(found: re.Match[str]) -> str:
-        if found[2] is not None:
-            return f"lines {lines[int(found[2])]} to {lines[int(found[3])]}"
-        return f"line {', '.join(str(lines[int(number)]) for number in found[1].split(', '))}"
+    def written(match: re.Match[str]) -> str:
+        if match[2] is not None:
+            return f"lines {lines[int(match[2])]} to {lines[int(match[3])]}"
+        return f"line {', '.join(str(lines[int(number)]) for number in match[1].split(', '))}"
 
     return _ROWS.sub(written, message)
 

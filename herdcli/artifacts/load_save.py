@@ -183,11 +183,11 @@ def _read_source(source: Source, input_format: str | None, options: LoadOptions)
     return found if form in TABLES else _select_columns(found, options)
 
 
-def _select_columns(found: Artifact, options: LoadOptions) -> Artifact:
+def _select_columns(artifact: Artifact, options: LoadOptions) -> Artifact:
     """An artifact; of a data set whose columns are no table's, the columns that --columns and --drop leave."""
-    if not isinstance(found.value, Dataset) or not options.roles.selects:
-        return found
-    return replace(found, value=select_columns(found.value, options.roles, found.name))
+    if not isinstance(artifact.value, Dataset) or not options.roles.selects:
+        return artifact
+    return replace(artifact, value=select_columns(artifact.value, options.roles, artifact.name))
 
 
 def _read_archive(source: Source, input_format: str | None, options: LoadOptions) -> Artifact | None:
@@ -252,13 +252,13 @@ def _choose_hdf5_reader(file: Any, options: LoadOptions) -> Any:
     return foreign_hdf5 if foreign_hdf5.has_foreign_arrays(file) else unsealed_hdf5
 
 
-def _without_unwanted_labels(found: Artifact, options: LoadOptions) -> Artifact:
+def _without_unwanted_labels(artifact: Artifact, options: LoadOptions) -> Artifact:
     """A sealed artifact, whose labels stay what they are; without them where none are wanted."""
-    if options.label == NONE and isinstance(found.value, Dataset):
-        return replace(found, value=replace(found.value, y=None, class_names=None))
+    if options.label == NONE and isinstance(artifact.value, Dataset):
+        return replace(artifact, value=replace(artifact.value, y=None, class_names=None))
     if options.label is not None:
-        options.note(f"{found.name}: --label is ignored because a sealed file keeps its own labels")
-    return found
+        options.note(f"{artifact.name}: --label is ignored because a sealed file keeps its own labels")
+    return artifact
 
 
 def verify_hdf5(source: Source, stated: seal_header.Seal, *, limit: int) -> str:
@@ -284,7 +284,7 @@ def _read_parquet(source: Source, options: LoadOptions) -> Artifact:
 
     with source.file() as path:
         digest = parquet_files.verify_seal(path, where=source.name)
-        kind, value, history, known = parquet_files.read_table(path, digest is not None, where=source.name, asked=options)
+        kind, value, history, known = parquet_files.read_table(path, digest is not None, where=source.name, options=options)
         found = Artifact(kind, value, history, digest or source.sha256, source.name, source.size, digest is not None, known)
         return found if digest is None else _without_unwanted_labels(found, options)
 
@@ -318,7 +318,7 @@ def _read_idx(source: Source, options: LoadOptions) -> Artifact:
     from herdcli.artifacts.formats import idx
 
     with source.reader() as stream:
-        value, beside = idx.read_dataset(stream, where=source.name, asked=options)
+        value, beside = idx.read_dataset(stream, where=source.name, options=options)
     digest = source.sha256 if beside is None else idx.joint_digest(source.sha256, beside)
     return Artifact("dataset", value, [], digest, source.name, source.size, False)
 
@@ -351,8 +351,8 @@ def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
         from herdcli.artifacts.text import delimited_text, stan
 
         if stan.is_stan(source.head):
-            return stan.read(stream, source.head, where=source.name, asked=options)
-        return delimited_text.read(stream, source.head, where=source.name, asked=options)
+            return stan.read(stream, source.head, where=source.name, options=options)
+        return delimited_text.read(stream, source.head, where=source.name, options=options)
 
 
 def output_format(path: str, format: str | None, kind: str) -> str:

@@ -128,30 +128,32 @@ def _column_means(data: Dataset, training: Array, where: str) -> dict[str, float
     return found
 
 
-def apply_encoding(data: Dataset, known: Recoding, texts: list[str], *, missing: str | None, where: str, note: Tell, warn: Tell) -> Dataset:
+def apply_encoding(
+    data: Dataset, recoding: Recoding, texts: list[str], *, missing: str | None, where: str, note: Tell, warn: Tell
+) -> Dataset:
     """The data set in numbers without gaps: means filled in or rows dropped, one-hot columns after the others, further text left out.
 
     missing  as typed; "kept": empty cells stay empty; "states": −1 is one too.  Raises DataError for empty cells under neither.
     """
     if missing == "drop":
-        data = drop_incomplete_rows(data, [name for name in texts if name in known.levels], where=where, note=note)
-    elif missing == "mean" or known.means:
-        data = _fill_missing(data, known.means, where, note)
+        data = drop_incomplete_rows(data, [name for name in texts if name in recoding.levels], where=where, note=note)
+    elif missing == "mean" or recoding.means:
+        data = _fill_missing(data, recoding.means, where, note)
     elif missing is None:
-        _refuse_missing_text(data, [name for name in texts if name in known.levels], where)
+        _refuse_missing_text(data, [name for name in texts if name in recoding.levels], where)
     columns = dict(data.columns or {})
     found = {name: columns.pop(name) for name in texts}
-    if known.codes:
+    if recoding.codes:
         gaps = {"kept": MARKS, "states": MARKS | {"-1"}}.get(str(missing), frozenset())
-        parts = [_encode_levels(found[name], name, known.levels[name], where, gaps) for name in known.levels if name in found]
+        parts = [_encode_levels(found[name], name, recoding.levels[name], where, gaps) for name in recoding.levels if name in found]
     else:
-        parts = [_one_hot(found[name], name, known, where, note, warn) for name in known.levels if name in found]
+        parts = [_one_hot(found[name], name, recoding, where, note, warn) for name in recoding.levels if name in found]
     if not parts:
         _require_numbers(data, where)
         return replace(data, columns=columns or None)
     names = [
         *(column_names(data) if data.X.shape[1] else []),
-        *(text for name in known.levels if name in found for text in one_hot_titles(name, known)),
+        *(text for name in recoding.levels if name in found for text in one_hot_titles(name, recoding)),
     ]
     whole = _append_columns(data.X, np.column_stack(parts))
     return replace(data, X=whole, feature_names=names, columns=columns or None, image_shape=None, units="real")
@@ -163,14 +165,14 @@ def _require_numbers(data: Dataset, where: str) -> None:
         raise DataError("has no column of numbers", where=where, hint=hint)
 
 
-def one_hot_titles(name: str, known: Recoding) -> list[str]:
+def one_hot_titles(name: str, recoding: Recoding) -> list[str]:
     """The names of the one-hot columns of a column of text, but for that of its base; its own where it stays one column."""
-    if known.codes:
+    if recoding.codes:
         return [name]
-    return [f"{name}={level}" for level in known.levels[name] if level != known.bases.get(name)]
+    return [f"{name}={level}" for level in recoding.levels[name] if level != recoding.bases.get(name)]
 
 
-def drop_base_columns(data: Dataset, known: Recoding, *, where: str, note: Tell) -> tuple[Dataset, Recoding]:
+def drop_base_columns(data: Dataset, recoding: Recoding, *, where: str, note: Tell) -> tuple[Dataset, Recoding]:
     """The data set without the column of the first level of each column of text, where all are there, and the recoding that says so.
 
     The columns of all levels add up to 1, which the intercept is too: one of them has to go for the others to have coefficients.
@@ -178,16 +180,16 @@ def drop_base_columns(data: Dataset, known: Recoding, *, where: str, note: Tell)
     names = data.feature_names or []
     whole = {
         name: levels[0]
-        for name, levels in known.levels.items()
-        if name not in known.bases and set(one_hot_titles(name, known)) <= set(names)
+        for name, levels in recoding.levels.items()
+        if name not in recoding.bases and set(one_hot_titles(name, recoding)) <= set(names)
     }
     if not whole:
-        return data, known
+        return data, recoding
     gone = {f"{name}={level}" for name, level in whole.items()}
     note(f"{where}: base levels (the intercept stands for them): {', '.join(sorted(gone))}")
     kept = [index for index, name in enumerate(names) if name not in gone]
     left = replace(data, X=data.X[:, kept], feature_names=[names[index] for index in kept], image_shape=None)
-    return left, replace(known, bases={**known.bases, **whole})
+    return left, replace(recoding, bases={**recoding.bases, **whole})
 
 
 def _append_columns(X: Any, hot: Array) -> Any:
@@ -202,9 +204,9 @@ def _append_columns(X: Any, hot: Array) -> Any:
     return np.column_stack([X.astype(kind, copy=False), hot.astype(kind)])
 
 
-def _one_hot(values: Array, name: str, known: Recoding, where: str, note: Tell, warn: Tell) -> Array:
+def _one_hot(values: Array, name: str, recoding: Recoding, where: str, note: Tell, warn: Tell) -> Array:
     """(n, columns) 0 and 1; zeros for the base, for an empty cell and for a value that the training rows do not have, which is told."""
-    levels, base = known.levels[name], known.bases.get(name)
+    levels, base = recoding.levels[name], recoding.bases.get(name)
     place = {level: index for index, level in enumerate(levels)}
     index = np.array([place.get(text, -1) for text in values.tolist()])
     hot = np.zeros((len(values), len(levels)), dtype=np.uint8)
@@ -275,11 +277,11 @@ def _level_positions(texts: Set[str], levels: Sequence[str]) -> dict[str, float]
     return {text: place for text, place in found.items() if place is not None}
 
 
-def encode_state_names(data: Dataset, known: Recoding, texts: list[str]) -> tuple[Dataset, list[str], Recoding]:
+def encode_state_names(data: Dataset, recoding: Recoding, texts: list[str]) -> tuple[Dataset, list[str], Recoding]:
     """Columns of numbers that are names of states among those of text; the names of all of these; what is known of those with names."""
     moved = {}
     for name, column in zip(data.feature_names or (), data.X.T if not data.is_sparse else (), strict=not data.is_sparse):
-        levels = known.levels.get(name, ())
+        levels = recoding.levels.get(name, ())
         if any(parse_plain_number(level) is not None for level in levels):
             shown = np.array([cell_text(cell) for cell in column.tolist()], dtype=str)
             if _are_numeric(levels) or _level_positions(set(shown.tolist()), levels):
@@ -287,22 +289,22 @@ def encode_state_names(data: Dataset, known: Recoding, texts: list[str]) -> tupl
     data, texts = _move_columns_to_extras(data, moved), [*texts, *moved]
     there = {
         name: levels
-        for name, levels in known.levels.items()
+        for name, levels in recoding.levels.items()
         if name in texts and (_are_numeric(levels) or _level_positions(set((data.columns or {})[name].tolist()), levels))
     }
-    return data, texts, replace(known, levels=there)
+    return data, texts, replace(recoding, levels=there)
 
 
-def decode_state_columns(data: Dataset, own: Recoding, known: Recoding, texts: list[str]) -> tuple[Dataset, list[str]]:
+def decode_state_columns(data: Dataset, own: Recoding, recoding: Recoding, texts: list[str]) -> tuple[Dataset, list[str]]:
     """Columns of places of a data set's own levels as columns of text, where places of other levels are wanted; and all their names.
 
     Raises DataError for places that its own levels do not have.
     """
-    if not (own.codes and known.codes) or data.is_sparse or not data.feature_names:
+    if not (own.codes and recoding.codes) or data.is_sparse or not data.feature_names:
         return data, texts
     moved = {}
     for name, column in zip(data.feature_names, data.X.T, strict=True):
-        if name in own.levels and name in known.levels:
+        if name in own.levels and name in recoding.levels:
             place = np.where(np.isnan(column), -1, column) if column.dtype.kind == "f" else column
             if ((place < -1) | (place % 1 != 0) | (place >= len(own.levels[name]))).any():
                 raise DataError(f"column '{name}' has values that are not indices of its {len(own.levels[name])} states")

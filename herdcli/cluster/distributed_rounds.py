@@ -168,9 +168,9 @@ def chunk_size(blocks: int, workers: int, bytes: int) -> int:
     return size
 
 
-def distribute_blocks(source: BlockSource, farm: WorkerPool, retries: int, *, passing: bool = False) -> RemoteBlocks:
+def distribute_blocks(source: BlockSource, pool: WorkerPool, retries: int, *, passing: bool = False) -> RemoteBlocks:
     """The blocks of a source, to be kept by workers once they are asked for; passing: its blocks are others in each round."""
     if passing:
-        return TransientBlocks(source, farm, 1, retries)
+        return TransientBlocks(source, pool, 1, retries)
     block = len(serialization.serialize(list(source.take(0, 1))))
-    return RemoteBlocks(source, farm, chunk_size(source.count, len(farm.workers()), block), retries)
+    return RemoteBlocks(source, pool, chunk_size(source.count, len(pool.workers()), block), retries)

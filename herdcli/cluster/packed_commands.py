@@ -48,29 +48,29 @@ class PackedCommand:
         self.files.append({"path": absolute, "size": status.st_size, "sha256": digest, "name": name, "before": before})
         return self.files[-1]
 
-    def place(self, farm: WorkerPool) -> None:
+    def place(self, pool: WorkerPool) -> None:
         """Look whether all workers see the files; if not, send them."""
         blind = {
             address: seen
-            for address, seen in farm.ask_all_workers(worker_tasks.visible_files, self.files).items()
+            for address, seen in pool.ask_all_workers(worker_tasks.visible_files, self.files).items()
             if isinstance(seen, list) and not all(seen)
         }
         if not blind:
             return
         address, seen = next(iter(blind.items()))
         missing = self.files[seen.index(False)]
-        farm.note(f"the worker {address} cannot read {missing['name']}, so the input files are sent to the workers")
-        self.send(farm)
+        pool.note(f"the worker {address} cannot read {missing['name']}, so the input files are sent to the workers")
+        self.send(pool)
 
-    def send(self, farm: WorkerPool) -> None:
+    def send(self, pool: WorkerPool) -> None:
         """Have the files' bytes on several workers from now on.  Raises what cannot be sent."""
         self._sending = True
-        self._sent = {file["sha256"]: farm.client.scatter(_file_digest(file), broadcast=True, hash=False) for file in self.files}
+        self._sent = {file["sha256"]: pool.client.scatter(_file_digest(file), broadcast=True, hash=False) for file in self.files}
 
-    def sent(self, farm: WorkerPool) -> dict[str, Any]:
+    def sent(self, pool: WorkerPool) -> dict[str, Any]:
         """Files that are with the workers, by their digest; sent again where their last holder is gone."""
         if self._sending and any(future.status in ("lost", "cancelled", "error") for future in self._sent.values()):
-            self.send(farm)
+            self.send(pool)
         return self._sent
 
 

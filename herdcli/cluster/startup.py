@@ -58,18 +58,18 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def start_cluster(asked: ClusterOptions, size: WorkerSize) -> Iterator[Cluster]:
+def start_cluster(options: ClusterOptions, size: WorkerSize) -> Iterator[Cluster]:
     """The cluster that was asked for; what this process began ends with the body."""
-    with _require_dask(), plain_start_errors(asked.where):
+    with _require_dask(), plain_start_errors(options.where):
         import distributed  # noqa: F401
     _silence_logs()
-    start = {"local": _start_local, "running": _connect_running, "kubernetes": _start_kubernetes}.get(asked.where.kind, _start_queue)
-    security = _tls_settings(asked)
-    worker_timeout(asked)
+    start = {"local": _start_local, "running": _connect_running, "kubernetes": _start_kubernetes}.get(options.where.kind, _start_queue)
+    security = _tls_settings(options)
+    worker_timeout(options)
     with contextlib.ExitStack() as held, scratch_folder("herd-cluster-") as folder:
         held.enter_context(_temporary_directory(folder))
-        with _require_dask(), plain_start_errors(asked.where):
-            made = held.enter_context(start(asked, size, security, folder))
+        with _require_dask(), plain_start_errors(options.where):
+            made = held.enter_context(start(options, size, security, folder))
         yield made
 
 
@@ -82,16 +82,16 @@ def _temporary_directory(folder: str) -> contextlib.AbstractContextManager[Any]:
     return made
 
 
-def last_option(asked: ClusterOptions, name: str) -> str | None:
+def last_option(options: ClusterOptions, name: str) -> str | None:
     """The last value of a setting."""
-    return next((value for key, value in reversed(asked.options) if key == name), None)
+    return next((value for key, value in reversed(options.options) if key == name), None)
 
 
-def worker_timeout(asked: ClusterOptions) -> float:
+def worker_timeout(options: ClusterOptions) -> float:
     """Seconds to wait for workers."""
-    text = last_option(asked, "wait")
+    text = last_option(options, "wait")
     try:
-        return float(text) if text is not None else WAIT.get(asked.where.kind, QUEUED)
+        return float(text) if text is not None else WAIT.get(options.where.kind, QUEUED)
     except ValueError:
         raise BadUsage(f"--cluster-option wait={text} is not a number of seconds", hint="wait=60") from None
 
@@ -132,13 +132,13 @@ def _silence_logs() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _tls_settings(asked: ClusterOptions) -> Any:
+def _tls_settings(options: ClusterOptions) -> Any:
     """TLS of clients, schedulers and workers, where any of its files is named."""
-    given = {name: last_option(asked, name) for name in SECURITY}
+    given = {name: last_option(options, name) for name in SECURITY}
     if not any(given.values()):
-        if (asked.where.address or "").startswith("tls://"):
+        if (options.where.address or "").startswith("tls://"):
             needed = "--cluster-option tls-ca-file=CA.pem --cluster-option tls-cert=CERT.pem --cluster-option tls-key=KEY.pem"
-            raise BadUsage(f"--cluster {asked.where} needs certificates", hint=needed)
+            raise BadUsage(f"--cluster {options.where} needs certificates", hint=needed)
         return None
     from distributed.security import Security
 
@@ -154,10 +154,10 @@ def _tls_settings(asked: ClusterOptions) -> Any:
     return Security(tls_ca_file=given["tls_ca_file"], require_encryption=True, **roles)
 
 
-def keyword_options(asked: ClusterOptions) -> dict[str, Any]:
+def keyword_options(options: ClusterOptions) -> dict[str, Any]:
     """KEY=VALUE as keywords: numbers, true, false and none are what they say; a key given twice is a list."""
     found: dict[str, Any] = {}
-    for key, text in asked.options:
+    for key, text in options.options:
         if key in OWN:
             continue
         value = _option_value(text)
@@ -176,36 +176,36 @@ def _option_value(text: str) -> Any:
 
 
 @contextlib.contextmanager
-def _connect_running(asked: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
-    if keyword_options(asked):
-        raise BadUsage(f"--cluster-option {min(keyword_options(asked))} has no effect on a scheduler that runs already")
-    yield Cluster(asked.where.address, security)
+def _connect_running(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+    if keyword_options(options):
+        raise BadUsage(f"--cluster-option {min(keyword_options(options))} has no effect on a scheduler that runs already")
+    yield Cluster(options.where.address, security)
 
 
 @contextlib.contextmanager
-def _start_local(asked: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+def _start_local(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
     """A scheduler in a thread of this process; it listens on this machine's own address alone, as do the workers."""
     from distributed import LocalCluster
 
-    unknown = sorted(set(keyword_options(asked)) - {"host", "dashboard_address", "scheduler_port"})
+    unknown = sorted(set(keyword_options(options)) - {"host", "dashboard_address", "scheduler_port"})
     if unknown:
         raise BadUsage(
             f"--cluster-option {unknown[0]} is not a setting of workers on this machine",
             hint="host, dashboard-address, scheduler-port, wait, tls-…",
         )
-    wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **keyword_options(asked)}
+    wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **keyword_options(options)}
     if security is not None:
         wanted |= {"security": security, "protocol": "tls://"}
     with LocalCluster(**wanted) as cluster:
         address, processes = cluster.scheduler_address, dict[int, subprocess.Popen[bytes]]()
-        count = asked.where.count or 1
+        count = options.where.count or 1
         host = str(wanted["host"])
 
         def keep() -> int:
             ended = [number for number in range(count) if number in processes and processes[number].poll() is not None]
             for number in range(count):
                 if number not in processes or number in ended:
-                    processes[number] = _start_worker_process(address, host, number, size, folder, asked)
+                    processes[number] = _start_worker_process(address, host, number, size, folder, options)
             return len(ended)
 
         keep()
@@ -232,14 +232,14 @@ def _has_dashboard() -> bool:
 
 
 def _start_worker_process(
-    address: str, host: str, number: int, size: WorkerSize, folder: str, asked: ClusterOptions
+    address: str, host: str, number: int, size: WorkerSize, folder: str, options: ClusterOptions
 ) -> subprocess.Popen[bytes]:
     """A worker process of this machine.  It has a session of its own: a Ctrl-C is the command's to answer."""
     words = [address, "--no-nanny", "--nthreads", "1", "--host", host, "--no-dashboard", "--memory-limit", "0", "--death-timeout", "20"]
     words += ["--dashboard-address", f"{host}:0"]  # of its HTTP server, which is there without a dashboard too, and would listen everywhere
     words += ["--local-directory", folder]
-    for name in SECURITY if last_option(asked, "tls_ca_file") else ():
-        words += [f"--{name.replace('_', '-')}", str(last_option(asked, name))]
+    for name in SECURITY if last_option(options, "tls_ca_file") else ():
+        words += [f"--{name.replace('_', '-')}", str(last_option(options, name))]
     with open(os.path.join(folder, f"worker-{number}.log"), "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "herdcli.cluster.worker_process", str(size.memory or 0), *words],
@@ -270,18 +270,18 @@ def queue_job_options(kind: str, size: WorkerSize) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _start_queue(asked: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+def _start_queue(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
     """Jobs of a queue.  The scheduler is in this process, and must be reached from other machines: where, the user says."""
     import dask_jobqueue
 
-    kind, wanted = asked.where.kind, keyword_options(asked)
+    kind, wanted = options.where.kind, keyword_options(options)
     if not {"interface", "host"} & set(wanted):
         hint = "name the network: --cluster-option interface=eth0, or host=ADDRESS; use certificates if others share it"
         raise BadUsage(
-            f"--cluster {asked.where}: its workers must reach this machine, but it accepts no connections from others", hint=hint
+            f"--cluster {options.where}: its workers must reach this machine, but it accepts no connections from others", hint=hint
         )
     if shutil.which(SUBMIT[kind]) is None:
-        raise Unavailable(f"--cluster {asked.where}: there is no {SUBMIT[kind]} here", hint="run herd on a machine that submits jobs")
+        raise Unavailable(f"--cluster {options.where}: there is no {SUBMIT[kind]} here", hint="run herd on a machine that submits jobs")
     made = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}[kind]
     dashboard = wanted.pop("dashboard_address", "127.0.0.1:0")
     scheduler = {"dashboard_address": dashboard, **({"host": wanted.pop("host")} if "host" in wanted else {})}
@@ -297,12 +297,12 @@ def _start_queue(asked: ClusterOptions, size: WorkerSize, security: Any, folder:
 
     def keep() -> int:
         if refused:
-            raise Unavailable(f"--cluster {asked.where}: {SUBMIT[kind]} refuses the job ({refused[0]})", hint="check --cluster-option")
+            raise Unavailable(f"--cluster {options.where}: {SUBMIT[kind]} refuses the job ({refused[0]})", hint="check --cluster-option")
         return 0
 
     cluster = kept(scheduler_options=scheduler, **(queue_job_options(kind, size) | wanted | lists))
     try:
-        cluster.scale(jobs=asked.where.count)
+        cluster.scale(jobs=options.where.count)
         yield Cluster(cluster, security, keep, dashboard=cluster.dashboard_link if _has_dashboard() else None)
     finally:
         with contextlib.suppress(Exception):  # of jobs that were never begun
@@ -324,7 +324,7 @@ def _reporting_cluster(cluster: Any, refused: list[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _start_kubernetes(asked: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
+def _start_kubernetes(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
     from dask_kubernetes.operator import KubeCluster
 
     memory = f"{(size.memory or MEMORY) // 1_000_000}M"
@@ -332,10 +332,10 @@ def _start_kubernetes(asked: ClusterOptions, size: WorkerSize, security: Any, fo
     command = ["dask", "worker", "--nthreads", "1"]
     wanted = {
         "name": f"herd-{os.getpid()}",
-        "n_workers": asked.where.count,
+        "n_workers": options.where.count,
         "resources": resources,
         "worker_command": command,
-        **keyword_options(asked),
+        **keyword_options(options),
     }
     with KubeCluster(**wanted) as cluster:
         yield Cluster(cluster, security, dashboard=cluster.dashboard_link)

@@ -174,19 +174,19 @@ def refuse_differences(address: str, differing: dict[str, list[str]]) -> None:
 
 
 @contextlib.contextmanager
-def hire_workers(asked: ClusterOptions, size: WorkerSize, *, note: Say, warn: Say, exact: bool = False) -> Iterator[WorkerPool]:
+def hire_workers(options: ClusterOptions, size: WorkerSize, *, note: Say, warn: Say, exact: bool = False) -> Iterator[WorkerPool]:
     """The workers that were asked for, all of one kind.  note, warn  told what a user should know;  exact  as of `WorkerPool`."""
-    with start_cluster(asked, size) as made:
+    with start_cluster(options, size) as made:
         from distributed import Client
 
         try:
-            with plain_start_errors(asked.where):
+            with plain_start_errors(options.where):
                 client = Client(made.address, security=made.security, timeout=5, set_as_default=False, heartbeat_interval=1000)
         except Unavailable as error:
-            if asked.where.address is None:
+            if options.where.address is None:
                 raise
-            raise Unavailable(f"no scheduler answers at {asked.where}", hint="start one: dask scheduler") from error
-        farm = WorkerPool(asked, made, client, note, warn, exact)
+            raise Unavailable(f"no scheduler answers at {options.where}", hint="start one: dask scheduler") from error
+        farm = WorkerPool(options, made, client, note, warn, exact)
         try:
             farm.await_workers()
             farm.check()

@@ -89,12 +89,12 @@ class PreparedFit:
         assert isinstance(model, kmeans.KMeans)
         return kmeans.MiniBatch(self.rows.training, model, self.asked.batches, map)
 
-    def finished(self, found: SearchResult, map: Map = map) -> Made:
+    def finished(self, search: SearchResult, map: Map = map) -> Made:
         """The artifact of what a search found."""
-        value = replace(row_model(self.asked.model).assemble(self, found.fit), known=None)
+        value = replace(row_model(self.asked.model).assemble(self, search.fit), known=None)
         if isinstance(value, artifacts.FactorModel):
             value = value.rotated(self.asked.rotation)
-        known = self._known(found)
+        known = self._known(search)
         value = replace(value, known=known)
         if isinstance(value, artifacts.Mixture):
             known = replace(known, entropy=mean_responsibility_entropy(value, self.rows.training, map))
@@ -105,7 +105,7 @@ class PreparedFit:
             )
         return replace(value, known=known)
 
-    def _known(self, found: SearchResult) -> artifacts.Known:
+    def _known(self, search: SearchResult) -> artifacts.Known:
         rows, several = self.rows, len(self.search.sizes) > 1
         return artifacts.Known(
             rows=self.found.rows,
@@ -118,9 +118,9 @@ class PreparedFit:
             feature_names=rows.feature_names,
             class_names=rows.class_names,
             supervised=self.asked.supervised,
-            per_class=1 if self.asked.classes is None else found.size,
-            sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
-            scores=np.array(found.scores) if several else None,
+            per_class=1 if self.asked.classes is None else search.size,
+            sizes=np.array(self.search.sizes[: len(search.scores)]) if several else None,
+            scores=np.array(search.scores) if several else None,
             criterion=(("bound" if self.asked.bayes else "bic") if self.asked.criterion == "bic" else self.asked.criterion)
             if several
             else None,
@@ -139,11 +139,11 @@ class RowModel(ABC):
         self.name = name
 
     @abstractmethod
-    def prepare(self, rows: FitRows, asked: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
+    def prepare(self, rows: FitRows, options: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
         """What there is to run.  Raises BadUsage and DataError for what cannot be learned.      source  blocks of the training rows."""
 
     @abstractmethod
-    def assemble(self, made: PreparedFit, fit: EMFit) -> Made:
+    def assemble(self, prepared: PreparedFit, fit: EMFit) -> Made:
         """The artifact of one fit, without what is known beside it."""
 
 
@@ -155,43 +155,43 @@ def row_model(name: str) -> RowModel:
     return found
 
 
-def prepare_fit(rows: FitRows, asked: FitOptions, settings: EMSettings, map: Map = map, source: BlockSource | None = None) -> PreparedFit:
+def prepare_fit(rows: FitRows, options: FitOptions, settings: EMSettings, map: Map = map, source: BlockSource | None = None) -> PreparedFit:
     """What there is to run.  Raises BadUsage and DataError for what cannot be learned.
 
     source  the blocks of the training rows, where other processes have them.
     """
     source = source or RowBlocks(rows.training)
-    return row_model(asked.model).prepare(rows, asked, settings, source, map)
+    return row_model(options.model).prepare(rows, options, settings, source, map)
 
 
-def require_enough_rows(found: RowMoments, sizes: tuple[int, ...], what: str) -> None:
+def require_enough_rows(moments: RowMoments, sizes: tuple[int, ...], what: str) -> None:
     """Raise DataError for fewer rows than the most components that are tried."""
-    if found.rows < max(sizes):
-        raise DataError(f"{found.rows} rows are too few for {max(sizes)} {what}", hint=f"--components {found.rows} or fewer")
+    if moments.rows < max(sizes):
+        raise DataError(f"{moments.rows} rows are too few for {max(sizes)} {what}", hint=f"--components {moments.rows} or fewer")
 
 
-def add_criterion(made: PreparedFit, map: Map) -> PreparedFit:
+def add_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
     """With a criterion where there is a choice of sizes.  Raises DataError for that of validation rows without any."""
-    if len(made.search.sizes) == 1:
-        return made
-    if made.asked.criterion == "valid" and made.rows.valid is None:
+    if len(prepared.search.sizes) == 1:
+        return prepared
+    if prepared.asked.criterion == "valid" and prepared.rows.valid is None:
         raise DataError("has no rows in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
-        if made.asked.bayes and made.asked.criterion != "valid":
+        if prepared.asked.bayes and prepared.asked.criterion != "valid":
             return float(fit.ledger.free_energy[-1])
-        value = replace(row_model(made.asked.model).assemble(made, fit), known=made._known(SearchResult(fit, size, ())))
-        if made.asked.criterion == "valid":
-            assert made.rows.valid is not None
-            return -mean_density(value.densities, made.rows.valid, map)
+        value = replace(row_model(prepared.asked.model).assemble(prepared, fit), known=prepared._known(SearchResult(fit, size, ())))
+        if prepared.asked.criterion == "valid":
+            assert prepared.rows.valid is not None
+            return -mean_density(value.densities, prepared.rows.valid, map)
         spread = (
-            mean_responsibility_entropy(value, made.rows.training, map)
-            if made.asked.criterion == "icl" and isinstance(value, artifacts.Mixture)
+            mean_responsibility_entropy(value, prepared.rows.training, map)
+            if prepared.asked.criterion == "icl" and isinstance(value, artifacts.Mixture)
             else 0.0
         )
-        return information_criteria(value, spread)[made.asked.criterion]
+        return information_criteria(value, spread)[prepared.asked.criterion]
 
-    return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
+    return replace(prepared, search=replace(prepared.search, score=score, patience=prepared.asked.patience))
 
 
 def information_criteria(value: Made, spread: float) -> dict[str, float]:

@@ -219,6 +219,6 @@ def standard_deviations(covariance: Array) -> Array:
     return np.asarray(np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
 
 
-def one_step_predictions(p: Parameters, found: FilteredStates) -> Array:
+def one_step_predictions(p: Parameters, filtered: FilteredStates) -> Array:
     """(n, D) what each row was expected to be by the rows before it."""
-    return np.asarray(found.predicted @ p["loading"].T + p["mean"])
+    return np.asarray(filtered.predicted @ p["loading"].T + p["mean"])

@@ -108,10 +108,10 @@ def moment_centre(head: MomentBlock, *, log: bool) -> MomentCentre:
     return MomentCentre(block_statistics.block_centre(_block_values(head, own if own.any() else np.ones(len(own), dtype=bool), log)), log)
 
 
-def block_moments(block: MomentBlock, given: MomentCentre) -> PartialMoments:
+def block_moments(block: MomentBlock, centre: MomentCentre) -> PartialMoments:
     """The moments of a block.  Raises DataError for logarithms of negative values."""
-    X = _block_values(block, _training_mask(block.use), given.log)
-    sums = block_statistics.CentredSums(given.centre)(block_statistics.RowBlock(block.first, X))
+    X = _block_values(block, _training_mask(block.use), centre.log)
+    sums = block_statistics.CentredSums(centre.centre)(block_statistics.RowBlock(block.first, X))
     low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
     kept = (np.asarray(block.X[block.use == which], dtype=np.float64) for which in (KEPT, ASIDE))
     return PartialMoments(len(X), sums["first"], sums["second"], low, high, *kept)

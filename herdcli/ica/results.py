@@ -71,25 +71,25 @@ def build_artifact(fit: ICAFit, Z: Array | RowReader, whitening: Whitening, *, m
     return value, [] if topographic else kurtosis_warnings(value, found, fit.chosen)
 
 
-def kurtosis_warnings(value: ICA, found: filter_convention.OutputMoments, chosen: bool) -> list[str]:
+def kurtosis_warnings(value: ICA, moments: filter_convention.OutputMoments, chosen: bool) -> list[str]:
     """What the kurtoses of a square model's outputs give away.      chosen  whether each output's density was."""
     M, D = value.J.shape
     if M != D or value.dictionary is not None or value.algorithm == "sobi":
         return []
     error, said = filter_convention.kurtosis_error(value.rows), []
-    gaussian = filter_convention.looks_gaussian(found, value.rows)
+    gaussian = filter_convention.looks_gaussian(moments, value.rows)
     if gaussian.sum() > 1:
         why = "their rotation is not identifiable"
         if not chosen:
             why += f", or {value.expert} does not fit them: auto chooses one for each"
-        said.append(f"{gaussian.sum()} of {M} outputs look Gaussian ({_format_kurtosis(found.kurtosis[gaussian], error)}): {why}")
+        said.append(f"{gaussian.sum()} of {M} outputs look Gaussian ({_format_kurtosis(moments.kurtosis[gaussian], error)}): {why}")
     unlike = np.zeros(M, dtype=bool)
     if not chosen and value.expert in SEPARATING:
         side = -1.0 if TABLE[value.expert].tails == "light" else 1.0
-        unlike = side * found.kurtosis < -SIGMAS * error
+        unlike = side * moments.kurtosis < -SIGMAS * error
     if unlike.any():
         is_, are = ("sub", "super") if TABLE[value.expert].tails == "light" else ("super", "sub")
-        told = f"{unlike.sum()} of {M} outputs are {are}-Gaussian ({_format_kurtosis(found.kurtosis[unlike], error)})"
+        told = f"{unlike.sum()} of {M} outputs are {are}-Gaussian ({_format_kurtosis(moments.kurtosis[unlike], error)})"
         said.append(f"{told}, {value.expert} is a {is_}-Gaussian density and cannot separate them: auto chooses one for each")
     return said
 

@@ -167,17 +167,17 @@ def fit_whitening(
 
 
 def whitening_from_moments(
-    known: RowMoments, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False
+    moments: RowMoments, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False
 ) -> Whitening:
     """The same from the moments of rows, under `log` of their logarithms."""
-    _check_components(len(known.mean), method, components, share)
-    scale = _column_deviations(known.variance, known.mean, known.rows)
+    _check_components(len(moments.mean), method, components, share)
+    scale = _column_deviations(moments.variance, moments.mean, moments.rows)
     if scale is not None:
-        known = replace(known, mean=known.mean / scale, covariance=known.covariance / scale[:, np.newaxis] / scale)
+        moments = replace(moments, mean=moments.mean / scale, covariance=moments.covariance / scale[:, np.newaxis] / scale)
     if method == "fa" and components is not None:
-        return _undo_scaling(_by_factors(known, components, log), scale)
+        return _undo_scaling(_by_factors(moments, components, log), scale)
     return _by_principal_components(
-        components_from_covariance(known.mean, known.covariance, known.rows, components), method, share, log, scale
+        components_from_covariance(moments.mean, moments.covariance, moments.rows, components), method, share, log, scale
     )
 
 
@@ -191,12 +191,12 @@ def _column_deviations(variance: Array, mean: Array, rows: int) -> Array | None:
     return np.where(varies, deviation, 1.0)
 
 
-def _undo_scaling(found: Whitening, scale: Array | None) -> Whitening:
+def _undo_scaling(whitening: Whitening, scale: Array | None) -> Whitening:
     """A whitening of columns divided by their deviations (D,) as one of the columns themselves."""
     if scale is None:
-        return found
-    backward = np.ascontiguousarray(found.backward * scale[:, np.newaxis])
-    return replace(found, mean=found.mean * scale, forward=found.forward / scale, backward=backward, scale=scale)
+        return whitening
+    backward = np.ascontiguousarray(whitening.backward * scale[:, np.newaxis])
+    return replace(whitening, mean=whitening.mean * scale, forward=whitening.forward / scale, backward=backward, scale=scale)
 
 
 def _check_components(columns: int, method: Method, components: int | None, share: float | None) -> None:
@@ -211,12 +211,16 @@ def _check_components(columns: int, method: Method, components: int | None, shar
         raise BadUsage(f"{method} keeps all {columns} components, not a share", hint="use --whiten pca")
 
 
-def _by_principal_components(found: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None) -> Whitening:
+def _by_principal_components(
+    components: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None
+) -> Whitening:
     """By principal components, of columns divided by their deviations where there is a scale (D,)."""
-    columns = len(found.mean)
+    columns = len(components.mean)
     if share is not None:
-        found = found.leading(1 + int(np.searchsorted(np.cumsum(found.eigenvalues), share * found.total * (1.0 - 1e-12))))
-    axes, roots = found.components, np.sqrt(found.eigenvalues)[:, np.newaxis]
+        components = components.leading(
+            1 + int(np.searchsorted(np.cumsum(components.eigenvalues), share * components.total * (1.0 - 1e-12)))
+        )
+    axes, roots = components.components, np.sqrt(components.eigenvalues)[:, np.newaxis]
     forward, backward = axes / roots, (axes * roots).T
     if method == "centre":
         forward = backward = np.eye(columns)
@@ -225,18 +229,18 @@ def _by_principal_components(found: PrincipalComponents, method: Method, share: 
     else:
         method = "pca"
     backward = np.ascontiguousarray(backward)
-    made = Whitening(found.mean, forward, backward, found.eigenvalues, found.total, method, columns - found.rank, log)
+    made = Whitening(components.mean, forward, backward, components.eigenvalues, components.total, method, columns - components.rank, log)
     if scale is not None and method == "centre":  # nothing is divided by
-        return replace(made, mean=found.mean * scale)
+        return replace(made, mean=components.mean * scale)
     return _undo_scaling(made, scale)
 
 
-def _by_factors(known: RowMoments, components: int, log: bool) -> Whitening:
+def _by_factors(moments: RowMoments, components: int, log: bool) -> Whitening:
     """z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' likeliest values (Bartlett 1937).
 
     log: the moments are of logarithms.
     """
-    mean, S = known.mean, known.covariance
+    mean, S = moments.mean, moments.covariance
     # B = Ψ^−½SΨ^−½ has BU = UΘ, so that forward S forward' = Θ^−½ U'BU Θ^−½ = I; backward = Ψ^½ U Θ^½ has forward @ backward = U'U = I.
     found = factor_model.fit_factors(S, components)
     noise = np.sqrt(found.noise)[:, np.newaxis]

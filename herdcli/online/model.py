@@ -466,14 +466,14 @@ def _require_columns(model: Classifier, column: Array) -> None:
         raise DataError(f"dataset 'column' is not rising within the {model.columns} columns")
 
 
-def _require_holdout(held: Holdout, count: int, classes: int) -> None:
-    if held.score.shape[1] != count:
-        raise DataError(f"holdout has {held.score.shape[1]} scores for each example, {classes} classes have {count}")
-    require_finite(held.score, "holdout/score")
-    require_finite(held.variance, "holdout/variance", 0.0)
-    if held.baselines is not None and held.baselines.size and held.baselines.max() >= classes:
+def _require_holdout(heldout: Holdout, count: int, classes: int) -> None:
+    if heldout.score.shape[1] != count:
+        raise DataError(f"holdout has {heldout.score.shape[1]} scores for each example, {classes} classes have {count}")
+    require_finite(heldout.score, "holdout/score")
+    require_finite(heldout.variance, "holdout/variance", 0.0)
+    if heldout.baselines is not None and heldout.baselines.size and heldout.baselines.max() >= classes:
         raise DataError(f"dataset 'holdout/baselines' has classes outside 0…{classes - 1}")
-    if held.y.size and not 0 <= held.y.min() <= held.y.max() < classes:
+    if heldout.y.size and not 0 <= heldout.y.min() <= heldout.y.max() < classes:
         raise DataError(f"dataset 'holdout/y' has labels outside 0…{classes - 1}")
-    if not np.isin(held.split, (1, 2)).all():
+    if not np.isin(heldout.split, (1, 2)).all():
         raise DataError("dataset 'holdout/split' has parts other than 1 and 2")

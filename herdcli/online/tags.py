@@ -79,14 +79,14 @@ class Tagger(Classifier):
             _require_heldout(self.holdout, self.count)
 
 
-def _require_heldout(held: Tagged, count: int) -> None:
-    if held.score.shape[1] != count:
-        raise DataError(f"holdout has {held.score.shape[1]} scores for each example, there are {count} labels")
-    require_finite(held.score, "holdout/score")
-    require_finite(held.variance, "holdout/variance", 0.0)
-    if held.y.size and held.y.max() > 1:
+def _require_heldout(heldout: Tagged, count: int) -> None:
+    if heldout.score.shape[1] != count:
+        raise DataError(f"holdout has {heldout.score.shape[1]} scores for each example, there are {count} labels")
+    require_finite(heldout.score, "holdout/score")
+    require_finite(heldout.variance, "holdout/variance", 0.0)
+    if heldout.y.size and heldout.y.max() > 1:
         raise DataError("dataset 'holdout/y' has values other than 0 and 1")
-    if not np.isin(held.split, (1, 2)).all():
+    if not np.isin(heldout.split, (1, 2)).all():
         raise DataError("dataset 'holdout/split' has parts other than 1 and 2")
 
 
@@ -165,8 +165,8 @@ def tagger_from_state(settings: Settings, columns: int, state: LearnerState, nam
     return reorder_labels(made, sorted(names, key=label_sort_key))
 
 
-def _add_scales(made: Tagger, scales: Array) -> Tagger:
-    found = made.with_scales(scales)
+def _add_scales(tagger: Tagger, scales: Array) -> Tagger:
+    found = tagger.with_scales(scales)
     assert isinstance(found, Tagger)
     return found
 

@@ -83,7 +83,7 @@ def _sequence_result(
     return GroupResult("", space.norm, spread, found.index, found.atoms, weight, found.embedding, mmd, gap, None, found.mmd, kept)
 
 
-def estimate_norm(problem: SelectionProblem, group: SelectionGroup, state: SelectionState, made: GroupResult) -> None:
+def estimate_norm(problem: SelectionProblem, group: SelectionGroup, state: SelectionState, result: GroupResult) -> None:
     """‖μ‖² from draws x_s, and the figures with it.
 
     With g = Σ_u w_u k(x_u, ·) of the atoms, ‖μ‖² = E μ(x) = E (μ − g)(x) + Σ_u w_u μ(x_u), of which the last sum is known.
@@ -94,13 +94,13 @@ def estimate_norm(problem: SelectionProblem, group: SelectionGroup, state: Selec
         raise TypeError(target.name)
     drawn = target.X[norm_sample(problem, target, problem.number(state.group))]
     left = state.sums[-1].sums / target.weights.sum()
-    left -= make_evaluator(problem.kernel, drawn).combine(made.atoms, made.weight)
-    norm, bound = float(left.mean() + exact_arithmetic.product(made.weight, made.embedding)), made.norm
-    made.norm, made.spread, made.norm_error = norm, made.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
+    left -= make_evaluator(problem.kernel, drawn).combine(result.atoms, result.weight)
+    norm, bound = float(left.mean() + exact_arithmetic.product(result.weight, result.embedding)), result.norm
+    result.norm, result.spread, result.norm_error = norm, result.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
     # MMD² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖², in which the bound stood for the last term.
-    made.mmd = np.sqrt(np.maximum(0.0, np.square(made.mmd) - bound + norm))
-    if made.passes is not None:
-        made.passes = np.sqrt(np.maximum(0.0, np.square(made.passes) - bound + norm))
+    result.mmd = np.sqrt(np.maximum(0.0, np.square(result.mmd) - bound + norm))
+    if result.passes is not None:
+        result.passes = np.sqrt(np.maximum(0.0, np.square(result.passes) - bound + norm))
 
 
 def _expected_spread(space: CandidateSpace, group: SelectionGroup) -> float:

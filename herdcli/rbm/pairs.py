@@ -137,7 +137,7 @@ class PairLearning(RBMLearning):
         return _centred_step(self.problem, before, super().step(state))
 
 
-def _centred_step(given: LearningProblem, before: list[Array], state: LearningState) -> LearningState:
+def _centred_step(problem: LearningProblem, before: list[Array], state: LearningState) -> LearningState:
     """The step of centred units instead of the plain one, which led from W and the biases' velocities `before` to `state`.
 
     Weights learn from v − μ and h − λ, and leave mean inputs to the biases.
@@ -147,11 +147,11 @@ def _centred_step(given: LearningProblem, before: list[Array], state: LearningSt
     the biases' own updates.
     Source: Cho, Raiko & Ilin (2011), sec. 3; Montavon & Mueller (2012).
     """
-    settings, mean, half = given.settings, given.visible_mean(0), given.hidden.mean(np.zeros(state.c.shape[1])).astype(np.float32)
+    settings, mean, half = problem.settings, problem.visible_mean(0), problem.hidden.mean(np.zeros(state.c.shape[1])).astype(np.float32)
     share = np.float32(settings.learning_rate / (settings.bias_rate or settings.learning_rate))
     bias, hidden = (
         share / np.float32(units.scale) * (velocity[0] - np.float32(settings.momentum) * earlier)
-        for units, velocity, earlier in ((given.hidden, state.b_velocity, before[1]), (given.visible, state.c_velocity, before[2]))
+        for units, velocity, earlier in ((problem.hidden, state.b_velocity, before[1]), (problem.visible, state.c_velocity, before[2]))
     )
     W, velocity = state.W[0], state.W_velocity[0]
     velocity -= np.outer(bias, half)
@@ -159,20 +159,20 @@ def _centred_step(given: LearningProblem, before: list[Array], state: LearningSt
     np.add(before[0], velocity, out=W)
     if settings.non_negative:
         np.maximum(W, 0.0, out=W)
-    project_weights(given.visible, given.hidden, W)
+    project_weights(problem.visible, problem.hidden, W)
     change = W - before[0]
     state.b[0] -= change @ half
     state.c[0] -= mean @ change
     return state
 
 
-def assemble_pair_rbm(given: LearningProblem, state: LearningState, varies: Array, X: Array, pairs: Array, split: Array) -> PairRBM:
+def assemble_pair_rbm(problem: LearningProblem, state: LearningState, varies: Array, X: Array, pairs: Array, split: Array) -> PairRBM:
     """The artifact of a finished fit on pairs (n, 2) of rows X; pixels that do not vary (D,) get weights 0 and the bias of their value."""
     D, wide = len(varies), int(varies.sum())
     W = np.zeros((2, D, state.c.shape[1]), dtype=np.float32)
     W[:, varies] = state.W[0].reshape(2, wide, -1)
     b = np.empty((2, D), dtype=np.float32)
-    b[:, ~varies] = given.visible.base_rate(X[pairs[:, 0]][:, ~varies])
+    b[:, ~varies] = problem.visible.base_rate(X[pairs[:, 0]][:, ~varies])
     b[:, varies] = state.b[0].reshape(2, wide)
     return PairRBM(
         W1=W[0],
@@ -180,18 +180,18 @@ def assemble_pair_rbm(given: LearningProblem, state: LearningState, varies: Arra
         b1=b[0],
         b2=b[1],
         c=state.c[0],
-        settings=given.settings,
+        settings=problem.settings,
         pairs=len(pairs),
         trace=state.trace[:, 0],
         split=split,
-        spread=_mean_variance(given),
+        spread=_mean_variance(problem),
     )
 
 
-def _mean_variance(given: LearningProblem) -> float:
+def _mean_variance(problem: LearningProblem) -> float:
     """Mean squared deviation of the varying pixels of all pairs from their means, in proportions."""
-    rows = given.rows[0]
+    rows = problem.rows[0]
     assert isinstance(rows, PairRows)
     share = np.bincount(rows.index.ravel(), minlength=len(rows.base)) / rows.index.size
     mean = share @ rows.base
-    return float((share @ np.square(rows.base - mean)).mean() / given.visible.scale**2)
+    return float((share @ np.square(rows.base - mean)).mean() / problem.visible.scale**2)

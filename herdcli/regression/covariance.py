@@ -315,14 +315,14 @@ def _log_variances(Z: Array, squared: Array, weight: Array, start: Array | None,
     return found
 
 
-def profile_log_likelihood(found: WhitenedRows, deviance: float) -> float:
+def profile_log_likelihood(whitened: WhitenedRows, deviance: float) -> float:
     """log p(y) at the best σ² of Ω: −½ (n log 2πσ² + n + log|Ω|), σ² = deviance/n, deviance being Σ of the whitened residuals' squares."""
-    n = len(found.columns.y)
-    return -0.5 * (n * float(np.log(2 * np.pi * max(deviance / n, 1e-300))) + n + found.log_determinant)
+    n = len(whitened.columns.y)
+    return -0.5 * (n * float(np.log(2 * np.pi * max(deviance / n, 1e-300))) + n + whitened.log_determinant)
 
 
-def covariance_record(found: WhitenedRows, name: str, centre: Array | None = None) -> dict[str, Any]:
+def covariance_record(whitened: WhitenedRows, name: str, centre: Array | None = None) -> dict[str, Any]:
     """What the artifact keeps of Ω.  centre  (D,) what its columns are less."""
-    gamma = found.gamma if found.gamma is None or centre is None else centre_coefficients(found.gamma[None, :], centre)[0]
-    correlation = float("nan") if found.correlation is None else found.correlation
-    return {"gls": name, "correlation": correlation, "log_variance": gamma, "covariance_parameters": found.parameters}
+    gamma = whitened.gamma if whitened.gamma is None or centre is None else centre_coefficients(whitened.gamma[None, :], centre)[0]
+    correlation = float("nan") if whitened.correlation is None else whitened.correlation
+    return {"gls": name, "correlation": correlation, "log_variance": gamma, "covariance_parameters": whitened.parameters}

@@ -353,7 +353,7 @@ def test_the_floor_of_a_mixture_is_a_millionth_of_the_mean_variance_or_of_the_si
         with pytest.raises(BadUsage, match="there must be at least 1 component, and the floor must not be negative"):
             gmm.prepare_gmm(RowBlocks(RowTable(X)), **wrong)
     with pytest.raises(DataError, match=r"the initial model has means of shape \(2, 2\), expected \(2, 3\)"):
-        gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, given={"mean": np.zeros((2, 2))})
+        gmm.prepare_gmm(RowBlocks(RowTable(X)), 2, start={"mean": np.zeros((2, 2))})
 
 
 def test_a_mixture_begins_with_the_rows_nearest_to_its_centres_and_again_from_means_that_are_given():

@@ -300,7 +300,7 @@ def test_several_components_of_each_class_are_mixtures_of_their_own_rows() -> No
         start["weight"] = start["weight"] / start["weight"].sum()
         rows = block_statistics.RowBlocks(block_statistics.RowTable(X[y == label]))
         alone = driver.run_em(
-            driver.EM(gmm.prepare_gmm(rows, 2, given=start), rows, driver.EMSettings(iterations=30, tolerance=0.0))
+            driver.EM(gmm.prepare_gmm(rows, 2, start=start), rows, driver.EMSettings(iterations=30, tolerance=0.0))
         ).parameters
         assert found.parameters["mean"][own] == pytest.approx(alone["mean"], rel=1e-7)
         assert found.parameters["covariance"][own] == pytest.approx(alone["covariance"], rel=1e-7)

@@ -66,7 +66,7 @@ def test_it_is_the_limit_of_the_mixture() -> None:
     X = data(500)
     centre = X[:5]
     given = {"weight": np.arange(1.0, 6.0) / 15, "mean": centre, "covariance": np.repeat(np.eye(4)[None] * 1e-6, 5, axis=0)}
-    r, _ = gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.RowTable(X)), 5, given=given).responsibilities(given, X)
+    r, _ = gmm.prepare_gmm(block_statistics.RowBlocks(block_statistics.RowTable(X)), 5, start=given).responsibilities(given, X)
     assert np.array_equal(r, np.eye(5)[kmeans.nearest_centres(X, centre)[0]])
 
 

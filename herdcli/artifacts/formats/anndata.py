@@ -27,20 +27,20 @@ def is_anndata(file: Any) -> bool:
     return encoding in ("anndata", b"anndata") or ("X" in file and "obs" in file and "var" in file)
 
 
-def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     """The data set of a guarded file."""
     datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
-    place = f"layers/{asked.layer}" if asked.layer else "X"
+    place = f"layers/{options.layer}" if options.layer else "X"
     layers = sorted(file["layers"]) if isinstance(file.get("layers"), h5py.Group) else []
     if place not in file:
-        raise BadUsage(f"has no {'layer ' + repr(asked.layer) if asked.layer else 'X'}", where=name, hint=_describe_layers(layers))
+        raise BadUsage(f"has no {'layer ' + repr(options.layer) if options.layer else 'X'}", where=name, hint=_describe_layers(layers))
     obs, var = file["obs"], file["var"]
     columns = _column_names(obs)
-    label = _label_column(asked.label, columns, name)
+    label = _label_column(options.label, columns, name)
     needed = {path: item for path, item in datasets.items() if path == f"/{place}" or path.startswith(f"/{place}/")}
     for group, column in ((var, _index_column(var)), *(((obs, label),) if label else ())):
         needed |= {path: item for path, item in datasets.items() if _read_member(path, group, column)}
-    hdf5_guard.check_readable(needed, limit=asked.limit, where=name)
+    hdf5_guard.check_readable(needed, limit=options.limit, where=name)
     X = _read_matrix(file[place], name)
     roles: dict[str, Array] = {}
     genes = _read_column(var, _index_column(var), name)
@@ -49,10 +49,10 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     if label:
         roles["y"] = _read_labels(obs, label, name)
     else:
-        asked.note(f"{name}: labels are not read; --label obs:COLUMN names one of {', '.join(columns[:12]) or 'none'}")
-    if layers and not asked.layer:
-        asked.note(f"{name}: read X; {_describe_layers(layers)}")
-    return assemble_dataset(X, roles, {}, where=name, note=asked.note)
+        options.note(f"{name}: labels are not read; --label obs:COLUMN names one of {', '.join(columns[:12]) or 'none'}")
+    if layers and not options.layer:
+        options.note(f"{name}: read X; {_describe_layers(layers)}")
+    return assemble_dataset(X, roles, {}, where=name, note=options.note)
 
 
 def _describe_layers(layers: list[str]) -> str:

@@ -32,15 +32,15 @@ def _holds_draws(group: Any) -> bool:
     return all(isinstance(group.get(axis), h5py.Dataset) for axis in AXES)
 
 
-def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     """The data set of a guarded file."""
     datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
     groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _holds_draws(file[group]))
-    chosen = asked.layer or ("posterior" if "posterior" in groups else groups[0])
+    chosen = options.layer or ("posterior" if "posterior" in groups else groups[0])
     if chosen not in groups:
         raise BadUsage(f"has no group '{chosen}' of draws", where=name, hint=f"--layer takes {', '.join(groups[:12])}")
-    if len(groups) > 1 and asked.layer is None:
-        asked.note(f"{name}: read {chosen}; --layer takes {', '.join(groups[:12])}")
+    if len(groups) > 1 and options.layer is None:
+        options.note(f"{name}: read {chosen}; --layer takes {', '.join(groups[:12])}")
     axes = {axis: datasets[f"/{chosen}/{axis}"] for axis in AXES}
     shape = tuple(int(item.size) for item in axes.values())
     found = {path.split("/")[2]: item for path, item in datasets.items() if path.startswith(f"/{chosen}/") and path.count("/") == 2}
@@ -49,18 +49,18 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
         raise DataError(
             f"group '{chosen}' has no variable that holds draws", where=name, hint="give each variable the dimensions chain and draw first"
         )
-    hdf5_guard.check_readable({f"/{chosen}/{title}": item for title, item in (variables | axes).items()}, limit=asked.limit, where=name)
+    hdf5_guard.check_readable({f"/{chosen}/{title}": item for title, item in (variables | axes).items()}, limit=options.limit, where=name)
     ignored = sorted(title for title in found if title not in variables and title not in AXES and not _is_scale(found[title]))
     if ignored:
-        asked.note(f"{name}: these parts of the file are not used: {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
-    return _assemble_dataset(variables, axes, name, asked)
+        options.note(f"{name}: these parts of the file are not used: {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
+    return _assemble_dataset(variables, axes, name, options)
 
 
 def _is_scale(item: Any) -> bool:
     return item.attrs.get("CLASS") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
 
 
-def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], where: str, asked: LoadOptions) -> Dataset:
+def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], where: str, options: LoadOptions) -> Dataset:
     titles: list[str] = []
     columns = []
     for title, item in sorted(variables.items()):
@@ -69,10 +69,10 @@ def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], where: st
         columns.append(values.reshape(values.shape[0] * values.shape[1], -1).astype(np.float64))
         titles += [f"{title}[{', '.join(map(str, place))}]" for place in np.ndindex(rest)] if rest else [title]
     parts: dict[str, Array] = {"feature_names": np.array(titles, dtype=str)}
-    if asked.label is not None:
-        if asked.label not in AXES:
-            raise BadUsage(f"--label {asked.label}: there is no such label", where=where, hint="--label chain, or --label draw")
+    if options.label is not None:
+        if options.label not in AXES:
+            raise BadUsage(f"--label {options.label}: there is no such label", where=where, hint="--label chain, or --label draw")
         numbers = [codec.read_array(axes[axis]) for axis in AXES]
         both = np.repeat(numbers[0], len(numbers[1])), np.tile(numbers[1], len(numbers[0]))
-        parts["y"] = both[AXES.index(asked.label)]
-    return assemble_dataset(np.concatenate(columns, axis=1), parts, {}, where=where, note=asked.note)
+        parts["y"] = both[AXES.index(options.label)]
+    return assemble_dataset(np.concatenate(columns, axis=1), parts, {}, where=where, note=options.note)

@@ -27,18 +27,18 @@ MOST_BYTES, MOST_CHANNELS = (1 << 32) - 4096, (1 << 16) - 1  # that WAV has room
 HINT = "write PCM: sox IN.wav -e signed -b 16 OUT.wav"
 
 
-def read(stream: BinaryIO, *, where: str, asked: LoadOptions) -> Dataset:
+def read(stream: BinaryIO, *, where: str, options: LoadOptions) -> Dataset:
     """The data set of a recording, with its sampling rate, which is told."""
-    raw = stream.read(asked.limit + 1)
-    memory_budget.require_memory(len(raw), asked.limit, where=where)
-    rate, X = _read_wav(raw, where, asked) if raw[8:12] == b"WAVE" else _read_with_soundfile(raw, where, asked)
+    raw = stream.read(options.limit + 1)
+    memory_budget.require_memory(len(raw), options.limit, where=where)
+    rate, X = _read_wav(raw, where, options) if raw[8:12] == b"WAVE" else _read_with_soundfile(raw, where, options)
     rows, _ = flatten_rows(X)
     seconds = len(rows) / rate if rate else 0.0
-    asked.note(f"{where}: {seconds:.3g} s at {rate} Hz, {rows.shape[1]} channel{'s' if rows.shape[1] > 1 else ''}")
-    return replace(assemble_dataset(rows, {}, {}, where=where, note=asked.note), sample_rate=rate or None)
+    options.note(f"{where}: {seconds:.3g} s at {rate} Hz, {rows.shape[1]} channel{'s' if rows.shape[1] > 1 else ''}")
+    return replace(assemble_dataset(rows, {}, {}, where=where, note=options.note), sample_rate=rate or None)
 
 
-def _read_wav(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
+def _read_wav(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]:
     """Rate and samples of WAV; of codings that SciPy does not know by soundfile where it is installed."""
     from scipy.io import wavfile
 
@@ -49,26 +49,26 @@ def _read_wav(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
             return int(rate), X
     except Exception as error:  # scipy.io raises ValueError, struct.error and others
         if importlib.util.find_spec("soundfile") is not None:
-            return _decode(raw, where, asked)
+            return _decode(raw, where, options)
         raise DataError(f"the WAV file cannot be read ({_error_reason(error)})", where=where, hint=HINT) from error
 
 
-def _read_with_soundfile(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
+def _read_with_soundfile(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]:
     """Rate and samples of FLAC, Ogg and AIFF."""
     if importlib.util.find_spec("soundfile") is None:
         raise BadUsage(
             "to read audio files other than WAV, herd needs the package soundfile", where=where, hint="pip install 'herdcli[sound]'"
         )
-    return _decode(raw, where, asked)
+    return _decode(raw, where, options)
 
 
-def _decode(raw: bytes, where: str, asked: LoadOptions) -> tuple[int, Array]:
+def _decode(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]:
     import soundfile
 
     try:
         with soundfile.SoundFile(io.BytesIO(raw)) as file:
             kind = DECODED.get(file.subtype, "float32")
-            memory_budget.require_memory(len(file) * file.channels * np.dtype(kind).itemsize, asked.limit, where=where)
+            memory_budget.require_memory(len(file) * file.channels * np.dtype(kind).itemsize, options.limit, where=where)
             return int(file.samplerate), file.read(dtype=kind, always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError, ValueError, TypeError) as error:
         what = "WAV file" if raw[8:12] == b"WAVE" else "sound file"

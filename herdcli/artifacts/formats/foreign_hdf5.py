@@ -43,31 +43,31 @@ def _lone_matrix(datasets: dict[str, Any]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     """The data set of a file whose arrays have the names that other programs give them: x_train, images, data …"""
     top = {path[1:]: item for path, item in hdf5_guard.walk_datasets(file, where=name, soft=True).items() if path.count("/") == 1}
     readable = {column: item for column, item in top.items() if item.dtype.kind in KINDS and not hdf5_contents.is_dimension(item)}
-    rows = asked.rows
+    rows = options.rows
     if (
         rows is None
         and not named_arrays.find_row_array(readable)
         and not named_arrays.find_parts(readable)
         and (rows := _lone_variable(file))
     ):
-        asked.note(f"{name}: rows are read from /{rows}")
-    hdf5_guard.check_readable({f"/{column}": item for column, item in readable.items()}, limit=asked.limit, where=name)
+        options.note(f"{name}: rows are read from /{rows}")
+    hdf5_guard.check_readable({f"/{column}": item for column, item in readable.items()}, limit=options.limit, where=name)
     values = {column: codec.read_array(item, text=object) for column, item in readable.items()}
     rows = rows or named_arrays.find_row_array(values)
-    columns = [] if rows or asked.rows else hdf5_contents.column_datasets(readable, {*RESERVED, asked.label or "y", *asked.keep})
+    columns = [] if rows or options.rows else hdf5_contents.column_datasets(readable, {*RESERVED, options.label or "y", *options.keep})
     if columns and "X" not in values and not named_arrays.find_parts(values):
-        parts = [unsealed_hdf5.unpack_values(values.pop(column), top[column], name, asked.note) for column in columns]
+        parts = [unsealed_hdf5.unpack_values(values.pop(column), top[column], name, options.note) for column in columns]
         values |= {"X": np.column_stack(parts), "feature_names": np.array(columns)}
     if rows in values:
-        values[rows] = unsealed_hdf5.unpack_values(values[rows], top[rows], name, asked.note)
-    if asked.rows is not None:
-        values["X"] = values.pop(asked.rows)
+        values[rows] = unsealed_hdf5.unpack_values(values[rows], top[rows], name, options.note)
+    if options.rows is not None:
+        values["X"] = values.pop(options.rows)
     elif rows is not None and rows in values and "X" not in values and rows not in named_arrays.ROWS:
         values["X"] = values.pop(rows)
     return named_arrays.dataset_from_arrays(
-        values, where=name, asked=asked, hint="a data set keeps its rows in /X (n, d) and its labels in /y (n)"
+        values, where=name, options=options, hint="a data set keeps its rows in /X (n, d) and its labels in /y (n)"
     )

@@ -29,24 +29,24 @@ def is_idx(head: bytes) -> bool:
     return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in TYPES and 1 <= head[3] <= MOST_DIMENSIONS
 
 
-def read_dataset(stream: BinaryIO, *, where: str, asked: LoadOptions) -> tuple[Dataset, str | None]:
+def read_dataset(stream: BinaryIO, *, where: str, options: LoadOptions) -> tuple[Dataset, str | None]:
     """The data set of pictures, and of the labels that lie beside them under MNIST's names; what further input that was: its digest."""
-    if asked.keep:
+    if options.keep:
         raise BadUsage("IDX holds a single array", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels and columns")
-    X, declared = flatten_images(read_array(stream, where, asked.limit))
+    X, declared = flatten_images(read_array(stream, where, options.limit))
     beside = label_file(where)
     if X.shape[1] == 1 or beside is None:
-        return assemble_dataset(X, {}, declared, where=where, note=asked.note), None
+        return assemble_dataset(X, {}, declared, where=where, note=options.note), None
     from herdcli.artifacts.byte_sources import open_source
 
-    with open_source(beside, limit=asked.limit) as source:
+    with open_source(beside, limit=options.limit) as source:
         if not is_idx(source.head):
-            return assemble_dataset(X, {}, declared, where=where, note=asked.note), None
+            return assemble_dataset(X, {}, declared, where=where, note=options.note), None
         with source.reader() as labels:
-            y = read_array(labels, beside, asked.limit)
+            y = read_array(labels, beside, options.limit)
         digest = source.sha256
-    asked.note(f"{where}: labels are read from {beside}")
-    return assemble_dataset(X, {"y": y}, declared, where=where, note=asked.note), digest
+    options.note(f"{where}: labels are read from {beside}")
+    return assemble_dataset(X, {"y": y}, declared, where=where, note=options.note), digest
 
 
 def label_file(path: str) -> str | None:

@@ -32,7 +32,7 @@ def image_files(folder: str) -> list[Path]:
     return sorted(path for path in found if path.is_file())
 
 
-def read_folder(folder: str, paths: list[Path], asked: LoadOptions) -> tuple[Dataset, str, int]:
+def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[Dataset, str, int]:
     """The data set of the pictures, the digest of their names and bytes, and their size in bytes."""
     try:
         from PIL import Image
@@ -55,19 +55,21 @@ def read_folder(folder: str, paths: list[Path], asked: LoadOptions) -> tuple[Dat
             )
         mode = GREY if mode == GREY and picture.mode in ("1", "L", "LA", "I;16", "I", "F") else COLOUR
         pictures.append(picture)
-        memory_budget.require_memory(len(paths) * picture.size[0] * picture.size[1] * (1 if mode == GREY else 3), asked.limit, where=folder)
+        memory_budget.require_memory(
+            len(paths) * picture.size[0] * picture.size[1] * (1 if mode == GREY else 3), options.limit, where=folder
+        )
     X = np.stack([_pixel_values(picture, mode, path) for picture, path in zip(pictures, paths, strict=True)])
     parts, labels = _folder_roles(places, folder)
     declared: dict[str, Any] = {"value_range": np.array([0, 255])}
     if mode == GREY:
         declared["image_shape"] = X.shape[1:]
     else:
-        asked.note(f"{folder}: colour pictures: three columns per pixel")
+        options.note(f"{folder}: colour pictures: three columns per pixel")
     rows = np.ascontiguousarray(X.reshape(len(X), -1))
     found: dict[str, Array] = {} if labels is None else {"y": np.array(labels)}
     if parts is not None:
         found["split"] = np.array(parts, dtype=np.uint8)
-    return assemble_dataset(rows, found, declared, where=folder, note=asked.note), running.hexdigest(), size
+    return assemble_dataset(rows, found, declared, where=folder, note=options.note), running.hexdigest(), size
 
 
 def _decode_image(image: Any, path: Path) -> Any:

@@ -21,14 +21,14 @@ PLAIN = {"double", "single", "logical", "char", "sparse", "cell"} | {f"{sign}int
 LARGEST = 8  # bytes of an element
 
 
-def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
+def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     """The data set of X and y, of their other names, or of the one matrix that there is."""
     from scipy.io import loadmat, whosmat
 
     try:
         there = [(name, shape, kind) for name, shape, kind in whosmat(path) if not name.startswith("__")]
         listed = [(name, shape) for name, shape, kind in there if kind in PLAIN]
-        memory_budget.require_memory(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), asked.limit, where=where)
+        memory_budget.require_memory(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), options.limit, where=where)
         values: dict[str, Any] = loadmat(path, variable_names=[name for name, _ in listed]) if listed else {}
     except (HerdError, MemoryError):
         raise
@@ -41,18 +41,18 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     found |= {name: cells for name, _ in listed if name in values and (cells := _cell_values(values[name])) is not None}
     ignored = sorted({name for name, _, _ in there} - set(found))
     if ignored:
-        asked.note(f"{where}: these variables are neither numbers nor text and are not used: {', '.join(ignored)}")
-    if asked.member is not None:
-        found = _name_rows(found, asked.member.strip("/"), where)
+        options.note(f"{where}: these variables are neither numbers nor text and are not used: {', '.join(ignored)}")
+    if options.member is not None:
+        found = _name_rows(found, options.member.strip("/"), where)
     matrices = [name for name, item in found.items() if min(item.shape) > 1]
     if named_arrays.find_row_array(found) is None and not named_arrays.find_parts(found) and len(matrices) == 1:
-        asked.note(f"{where}: rows are read from {matrices[0]}")
+        options.note(f"{where}: rows are read from {matrices[0]}")
         found["X"] = found.pop(matrices[0])
     rows = named_arrays.find_row_array(found)
     if rows is not None and hasattr(found[rows], "tocsr"):
-        return _sparse_dataset(found, rows, where, asked)
+        return _sparse_dataset(found, rows, where, options)
     dense = {name: _strip_padding(item) for name, item in found.items() if not hasattr(item, "tocsr")}
-    return named_arrays.dataset_from_arrays(dense, where=where, asked=asked, hint=HINT)
+    return named_arrays.dataset_from_arrays(dense, where=where, options=options, hint=HINT)
 
 
 def _name_rows(found: dict[str, Any], name: str, where: str) -> dict[str, Any]:
@@ -79,9 +79,9 @@ def _strip_padding(item: Array) -> Array:
     return np.char.rstrip(item) if item.dtype.kind == "U" else item
 
 
-def _sparse_dataset(found: dict[str, Any], rows: str, where: str, asked: LoadOptions) -> Dataset:
+def _sparse_dataset(found: dict[str, Any], rows: str, where: str, options: LoadOptions) -> Dataset:
     X = found.pop(rows).tocsr()
     X.sum_duplicates()
-    labels = choose_label(found, named_arrays.label_names(rows), asked.label, where)
+    labels = choose_label(found, named_arrays.label_names(rows), options.label, where)
     roles = {} if labels is None else {"y": _strip_padding(found[labels]).ravel()}
-    return assemble_dataset(X, roles, {}, where=where, note=asked.note, response=bool(asked.roles.response))
+    return assemble_dataset(X, roles, {}, where=where, note=options.note, response=bool(options.roles.response))

@@ -27,16 +27,16 @@ COO = ("row", "col", "data")
 DIA = ("data", "offsets")
 
 
-def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
+def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     """The data set of arrays `X`, `y` …; or of scipy's `save_npz` with labels beside it."""
-    keep, label, note = asked.keep, asked.label, asked.note
-    arrays = _choose_rows(load_arrays(path, where=where, limit=asked.limit), where, asked)
+    keep, label, note = options.keep, options.label, options.note
+    arrays = _choose_rows(load_arrays(path, where=where, limit=options.limit), where, options)
     declared = {"format", "shape"} <= set(arrays)
     sparse = "X" not in arrays and (set(CSR) <= set(arrays) or (declared and (set(COO) <= set(arrays) or set(DIA) <= set(arrays))))
     if not sparse and "X" not in arrays and declared and "data" in arrays:
         raise _csr_error(where)
     if not sparse and "X" not in arrays:
-        return dataset_from_arrays(arrays, where=where, asked=asked, hint=_rows_hint(arrays, where))
+        return dataset_from_arrays(arrays, where=where, options=options, hint=_rows_hint(arrays, where))
     X, pictures = (_csr_from_arrays(arrays, where), {}) if sparse else flatten_images(arrays["X"])
     labels = choose_label(arrays, [known for known in LABELS if known not in keep], label, where)
     roles = {role: arrays[role] for role in ("split", "weight", *NAMES) if role in arrays} | ({"y": arrays[labels]} if labels else {})
@@ -50,18 +50,18 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     ignored = sorted(set(arrays) - used)
     if ignored:
         note(f"{where}: these parts of the file are not used: {', '.join(ignored)}")
-    roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
+    roles = {role: array for role, array in roles.items() if options.labels or role != "y"}
     attributes = pictures | {name: _decode_scalar(arrays[name]) for name in ATTRIBUTES if name in arrays}
-    return assemble_dataset(X, roles, attributes, where=where, note=note, columns=further, response=bool(asked.roles.response))
+    return assemble_dataset(X, roles, attributes, where=where, note=note, columns=further, response=bool(options.roles.response))
 
 
-def _choose_rows(arrays: dict[str, Array], where: str, asked: LoadOptions) -> dict[str, Array]:
+def _choose_rows(arrays: dict[str, Array], where: str, options: LoadOptions) -> dict[str, Array]:
     """The arrays, with the rows under X where FILE.npz:NAME names them.
 
     Raises BadUsage for a name that no array has.
     """
-    if asked.member is not None:
-        name = asked.member.strip("/")
+    if options.member is not None:
+        name = options.member.strip("/")
         if name not in arrays:
             raise BadUsage("has no such array", where=where, hint=f"it has {', '.join(arrays) or 'nothing'}")
         return {other: array for other, array in arrays.items() if other not in ("X", name)} | {"X": arrays[name]}
@@ -74,9 +74,9 @@ def _rows_hint(arrays: dict[str, Array], where: str) -> str:
     return "numpy.savez(FILE, X=X, y=y)" if matrix is None else f"name its rows: {where}:{matrix}"
 
 
-def read_array(path: str, *, where: str, asked: LoadOptions) -> Dataset:
+def read_array(path: str, *, where: str, options: LoadOptions) -> Dataset:
     """The data set of a single array: rows (n, d), of a vector one column, of pictures (n, h, w) their pixels."""
-    if asked.label is not None or asked.required:
+    if options.label is not None or options.required:
         raise BadUsage("a single array has no columns besides its rows", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels")
     with open(path, "rb") as file, _plain_errors("the array", where):
         shape, _, dtype = _read_header(file, "X", where)
@@ -86,7 +86,7 @@ def read_array(path: str, *, where: str, asked: LoadOptions) -> Dataset:
             hint = "numpy.lib.recfunctions.structured_to_unstructured makes a plain array of it"
             raise DataError("holds records (a structured array)", where=where, hint=hint)
         memory_budget.require_memory(
-            int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, asked.limit, where=where
+            int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize, options.limit, where=where
         )
         file.seek(0)
         X = npy.read_array(file, allow_pickle=False)
@@ -94,7 +94,7 @@ def read_array(path: str, *, where: str, asked: LoadOptions) -> Dataset:
             hint = "numpy.savez(FILE, X=X, y=y) keeps several arrays"
             raise DataError("has more data after its array, such as a second array", where=where, hint=hint)
     X, pictures = flatten_images(X)
-    return assemble_dataset(X, {}, pictures, where=where, note=asked.note)
+    return assemble_dataset(X, {}, pictures, where=where, note=options.note)
 
 
 def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:

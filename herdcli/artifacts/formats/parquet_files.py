@@ -176,12 +176,12 @@ def read_table(
     sealed: bool,
     *,
     where: str,
-    asked: LoadOptions,
+    options: LoadOptions,
 ) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
     """Kind, value, history and recoding of columns of a Parquet file that `verify_seal` has passed."""
-    table, metadata = _read_whole(path, sealed, asked.limit, where)
+    table, metadata = _read_whole(path, sealed, options.limit, where)
     if not sealed:
-        value = dataset_from_table(table, _parse_attributes(metadata), where=where, asked=asked)
+        value = dataset_from_table(table, _parse_attributes(metadata), where=where, options=options)
         return "dataset", value, [], Recoding()
     return _decode_table(table, metadata[KEY], where)
 
@@ -216,13 +216,13 @@ def read_arrow(
     path: str,
     *,
     where: str,
-    asked: LoadOptions,
+    options: LoadOptions,
 ) -> Dataset:
     """The data set of an Arrow IPC (Feather 2) file, or of a stream that was kept in one."""
     import pyarrow as pa
 
     try:
-        memory_budget.require_memory(os.path.getsize(path), asked.limit, where=where)
+        memory_budget.require_memory(os.path.getsize(path), options.limit, where=where)
         with pa.OSFile(path) as file:
             streamed = file.read(len(STREAM)) == STREAM
             file.seek(0)
@@ -234,7 +234,7 @@ def read_arrow(
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Arrow file cannot be read ({reason})", where=where, hint="it may be cut short or damaged") from error
-    return dataset_from_table(table, _parse_attributes(dict(table.schema.metadata or {})), where=where, asked=asked)
+    return dataset_from_table(table, _parse_attributes(dict(table.schema.metadata or {})), where=where, options=options)
 
 
 def _require_memory(file: Any, limit: int, where: str) -> None:

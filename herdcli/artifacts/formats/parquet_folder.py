@@ -37,7 +37,7 @@ def list_parquet_files(folder: str) -> list[Path]:
     return sorted(found)
 
 
-def read_folder(folder: str, paths: list[Path], asked: LoadOptions) -> tuple[Dataset, str, int]:
+def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[Dataset, str, int]:
     """The data set of all parts, the digest of their names and bytes, and their size.
 
     Raises DataError for parts with other columns than the first, or of other types that do not agree.
@@ -45,9 +45,9 @@ def read_folder(folder: str, paths: list[Path], asked: LoadOptions) -> tuple[Dat
     import pyarrow as pa
 
     parts: list[Any] = []
-    running, size, left = hashlib.sha256(), 0, asked.limit
+    running, size, left = hashlib.sha256(), 0, options.limit
     for path in paths:
-        with open_source(str(path), limit=asked.limit) as source:
+        with open_source(str(path), limit=options.limit) as source:
             running.update(f"{path.relative_to(folder)} {source.sha256}\n".encode("utf-8", "surrogateescape"))
             size += source.size
         table = _add_partition_columns(
@@ -69,9 +69,9 @@ def read_folder(folder: str, paths: list[Path], asked: LoadOptions) -> tuple[Dat
             f"the parts have columns of different types ({reason})", where=folder, hint="convert all of them in the same way"
         ) from error
     if others := _other_files(Path(folder)):
-        asked.note(f"{folder}: {len(paths)} Parquet files are read; ignored {', '.join(others[:8])}{' …' if len(others) > 8 else ''}")
-    asked.account.append(f"{len(paths)} files")
-    return dataset_from_table(whole, {}, where=folder, asked=asked), running.hexdigest(), size
+        options.note(f"{folder}: {len(paths)} Parquet files are read; ignored {', '.join(others[:8])}{' …' if len(others) > 8 else ''}")
+    options.account.append(f"{len(paths)} files")
+    return dataset_from_table(whole, {}, where=folder, options=options), running.hexdigest(), size
 
 
 def _other_files(root: Path) -> list[str]:

@@ -24,7 +24,7 @@ def is_workbook(path: str) -> bool:
         return False
 
 
-def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
+def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     """The data set of a workbook's first sheet, as values, not formulas."""
     try:
         import openpyxl
@@ -33,9 +33,9 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     try:
         with open(path, "rb") as file:
             with zipfile.ZipFile(file) as archive:
-                memory_budget.require_memory(sum(entry.file_size for entry in archive.infolist()), asked.limit, where=where)
+                memory_budget.require_memory(sum(entry.file_size for entry in archive.infolist()), options.limit, where=where)
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            sheet = _choose_sheet(book, where, asked)
+            sheet = _choose_sheet(book, where, options)
             lines = [list(line) for line in sheet.iter_rows(values_only=True) if any(cell is not None for cell in line)]
     except (HerdError, MemoryError):
         raise
@@ -45,29 +45,29 @@ def read(path: str, *, where: str, asked: LoadOptions) -> Dataset:
     titles = ["" if cell is None else str(cell).strip() for cell in lines[0]] if lines else []
     below = [["" if cell is None else str(cell).strip() for cell in line] for line in lines[1 : csv_header.SEEN]]
     if titles and not csv_header.are_column_titles(titles, below):
-        asked.note(f"{where}: the first line is read as data because it has numbers and no column names")
+        options.note(f"{where}: the first line is read as data because it has numbers and no column names")
         return dataset_from_table(
-            table_from_cells([f"f{column}" for column in range(len(titles))], lines, where), {}, where=where, asked=asked
+            table_from_cells([f"f{column}" for column in range(len(titles))], lines, where), {}, where=where, options=options
         )
     if len(lines) < 2:
-        which = "the first sheet" if asked.member is None else f"sheet '{asked.member}'"
+        which = "the first sheet" if options.member is None else f"sheet '{options.member}'"
         raise DataError(
             f"{which} has no rows below the column names", where=where, hint="write the column names into the first line and the rows below"
         )
-    return dataset_from_table(table_from_cells(titles, lines[1:], where), {}, where=where, asked=asked)
+    return dataset_from_table(table_from_cells(titles, lines[1:], where), {}, where=where, options=options)
 
 
-def _choose_sheet(book: Any, where: str, asked: LoadOptions) -> Any:
+def _choose_sheet(book: Any, where: str, options: LoadOptions) -> Any:
     """The sheet that is named, or the first that has a cell; others are told.  Raises BadUsage for a name that no sheet has."""
     names = [sheet.title for sheet in book.worksheets]
     listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
-    if asked.member is not None and asked.member not in names:
+    if options.member is not None and options.member not in names:
         raise BadUsage("has no such sheet", where=where, hint=f"it has {listed}")
-    if asked.member is None and len(names) > 1:
+    if options.member is None and len(names) > 1:
         first = next((place for place, sheet in enumerate(book.worksheets) if _has_cells(sheet)), 0)
-        asked.note(f"{where}: read sheet '{names[first]}' of {listed}; {where}:{names[first - 1 if first else 1]} reads another")
+        options.note(f"{where}: read sheet '{names[first]}' of {listed}; {where}:{names[first - 1 if first else 1]} reads another")
         return book.worksheets[first]
-    return book.worksheets[0 if asked.member is None else names.index(asked.member)]
+    return book.worksheets[0 if options.member is None else names.index(options.member)]
 
 
 def _has_cells(sheet: Any) -> bool:

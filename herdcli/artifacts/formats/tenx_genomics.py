@@ -32,9 +32,9 @@ def _matrix_groups(file: Any) -> list[str]:
     return sorted(name for name in file if isinstance(file.get(name), h5py.Group) and set(file[name]) >= PARTS)
 
 
-def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     """The data set of a guarded file, a row for each barcode."""
-    if asked.label is not None:
+    if options.label is not None:
         raise BadUsage("has no labels for its cells", where=name, hint="leave --label out")
     groups = _matrix_groups(file)
     if len(groups) > 1:
@@ -43,7 +43,7 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     datasets = hdf5_guard.walk_datasets(group, where=name)
     genes = next((path for path in ("/features/name", "/gene_names", "/features/id", "/genes") if path in datasets), None)
     needed = {path: item for path, item in datasets.items() if path[1:] in PARTS - {"barcodes"} or path == genes}
-    hdf5_guard.check_readable(needed, limit=asked.limit, where=name)
+    hdf5_guard.check_readable(needed, limit=options.limit, where=name)
     shape = codec.read_array(group["shape"]).ravel()
     if shape.shape != (2,):
         raise DataError("/matrix/shape must hold the numbers of genes and cells", where=name, hint="write the file again")
@@ -55,8 +55,8 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     if genes is not None:
         titles = codec.read_array(datasets[genes], text=object)
         parts["feature_names"] = np.array(_deduplicate([str(title) for title in titles.tolist()]), dtype=str)
-    asked.account.append(f"{X.shape[0]} cells, {X.shape[1]} genes")
-    return assemble_dataset(X, parts, {}, where=name, note=asked.note)
+    options.account.append(f"{X.shape[0]} cells, {X.shape[1]} genes")
+    return assemble_dataset(X, parts, {}, where=name, note=options.note)
 
 
 def _deduplicate(names: list[str]) -> list[str]:

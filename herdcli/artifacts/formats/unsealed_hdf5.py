@@ -26,14 +26,14 @@ FILLS = ("_FillValue", "missing_value")
 CSR = {"data", "indices", "indptr"}
 
 
-def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
+def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     """The data set of a guarded file.  Datasets that are no part of one, nor to be kept, are ignored with one note.
 
     Of columns that are kept, indices into a dataset NAME_names are replaced by those names.
     """
-    if asked.layer is not None:
+    if options.layer is not None:
         raise BadUsage("is not an AnnData file, and --layer applies only to those", where=name, hint="leave --layer out")
-    limit, note, label, keep = asked.limit, asked.note, asked.label, asked.keep
+    limit, note, label, keep = options.limit, options.note, options.label, options.keep
     datasets = {
         path: item for path, item in hdf5_guard.walk_datasets(file, where=name, soft=True).items() if not hdf5_contents.is_dimension(item)
     }
@@ -64,7 +64,7 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     X, pictures = (
         (_read_csr(file), {}) if sparse else flatten_rows(unpack_values(codec.read_array(datasets["/X"]), datasets["/X"], name, note))
     )
-    read = {role: path for role, path in columns.items() if asked.labels or role != "y"}
+    read = {role: path for role, path in columns.items() if options.labels or role != "y"}
     parts = {role: codec.read_array(datasets[path], text=object) for role, path in read.items()}
     if matlab:
         X, parts = X.T, {role: part.ravel() for role, part in parts.items()}
@@ -72,7 +72,7 @@ def read(file: Any, name: str, asked: LoadOptions) -> Dataset:
     for column, names in kept.items():
         if names:
             further[column] = map_indices_to_names(further[column], codec.read_array(datasets[f"/{names}"], text=object), column, name)
-    attributes, response = pictures | read_attributes(file), bool(asked.roles.response)
+    attributes, response = pictures | read_attributes(file), bool(options.roles.response)
     return assemble_dataset(X, parts, attributes, where=name, note=note, columns=further, response=response)
 
 
@@ -98,18 +98,18 @@ def unpack_values(X: Array, item: Any, where: str, note: Callable[[str], None]) 
     return np.where(gaps, np.nan, X * scale + offset)
 
 
-def select_kept_columns(keep: Iterable[str], found: Collection[str], taken: Collection[str]) -> dict[str, str | None]:
+def select_kept_columns(keep: Iterable[str], names: Collection[str], taken: Collection[str]) -> dict[str, str | None]:
     """The columns to keep that are there and have no role yet, each with the dataset of its values' names if there is one."""
-    return {name: f"{name}_names" if f"{name}_names" in found else None for name in keep if name in found and name not in taken}
+    return {name: f"{name}_names" if f"{name}_names" in names else None for name in keep if name in names and name not in taken}
 
 
-def choose_label(found: Collection[str], candidates: Iterable[str], label: str | None, where: str) -> str | None:
+def choose_label(names: Collection[str], candidates: Iterable[str], label: str | None, where: str) -> str | None:
     """The name that holds the labels: the one the user gives, none for `none`, else the first candidate present, else None."""
-    if label == NONE and NONE not in found:
+    if label == NONE and NONE not in names:
         return None
     if label is not None:
-        return require_column(sorted(found), label, "y", where)
-    return next((candidate for candidate in candidates if candidate in found), None)
+        return require_column(sorted(names), label, "y", where)
+    return next((candidate for candidate in candidates if candidate in names), None)
 
 
 def _is_csr(file: Any) -> bool:

@@ -54,7 +54,7 @@ def _datasets(batches: Iterator[Any], where: str, note: Callable[[str], None], r
             continue
         asked = LoadOptions(note=note if row == 0 else ignore_note, roles=roles)
         try:
-            found = dataset_columns.dataset_from_table(pa.Table.from_batches([batch]), {}, where=where, asked=asked)
+            found = dataset_columns.dataset_from_table(pa.Table.from_batches([batch]), {}, where=where, options=asked)
             validate(found, where=where)
         except DataError as error:
             error.where = where if row == 0 else f"{where}, rows from {row}"
@@ -70,12 +70,12 @@ def _datasets(batches: Iterator[Any], where: str, note: Callable[[str], None], r
         raise DataError("has no rows", where=where)
 
 
-def _csv_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
+def _csv_batches(source: Source, options: LoadOptions) -> Iterator[Any]:
     with source.reader() as stream:
-        yield from delimited_text.read_batches(stream, source.head, where=source.name, asked=asked)
+        yield from delimited_text.read_batches(stream, source.head, where=source.name, options=options)
 
 
-def _arrow_stream_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
+def _arrow_stream_batches(source: Source, options: LoadOptions) -> Iterator[Any]:
     import pyarrow as pa
 
     with plain_arrow_errors("Arrow stream", source.name), source.reader() as stream, pa.ipc.open_stream(stream) as reader:
@@ -84,7 +84,7 @@ def _arrow_stream_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
             pass
 
 
-def _arrow_file_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
+def _arrow_file_batches(source: Source, options: LoadOptions) -> Iterator[Any]:
     import pyarrow as pa
 
     with plain_arrow_errors("Arrow file", source.name), source.file() as path, pa.OSFile(path) as file:
@@ -94,7 +94,7 @@ def _arrow_file_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
             yield reader.get_batch(number)
 
 
-def _parquet_batches(source: Source, asked: LoadOptions) -> Iterator[Any]:
+def _parquet_batches(source: Source, options: LoadOptions) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     with plain_arrow_errors("Parquet file", source.name), source.file() as path:

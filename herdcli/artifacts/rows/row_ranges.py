@@ -227,12 +227,12 @@ def read_once(path: str) -> bool:
 
 
 def _open_readers(
-    paths: list[str], path: str, asked: LoadOptions, input_format: str | None, verified: bool, held: ExitStack
+    paths: list[str], path: str, options: LoadOptions, input_format: str | None, verified: bool, stack: ExitStack
 ) -> RowRanges | None:
     found: list[tuple[Artifact, RangeReader, Source]] = []
-    asked = replace(asked, account=[])
+    options = replace(options, account=[])
     for each in paths:
-        one = _open_file(each, replace(asked, note=ignore_note) if found else asked, input_format, verified, held)
+        one = _open_file(each, replace(options, note=ignore_note) if found else options, input_format, verified, stack)
         if one is None:
             if len(paths) > 1:
                 hint = "use Parquet, dense HDF5, or CSV with numbers only"
@@ -250,36 +250,36 @@ def _open_readers(
         parts.append((starts, reader, artifact.name))
         starts += reader.count
     whole = first if len(found) == 1 else _combined_artifact([artifact for artifact, _, _ in found], path)
-    account = next((each for each in asked.account if isinstance(each, dataset_columns.TableReport)), None)
-    return RowRanges(whole, starts, parts, names, note=asked.note, sources=[source for _, _, source in found], account=account)
+    account = next((each for each in options.account if isinstance(each, dataset_columns.TableReport)), None)
+    return RowRanges(whole, starts, parts, names, note=options.note, sources=[source for _, _, source in found], account=account)
 
 
-def _combined_artifact(found: list[Artifact], path: str) -> Artifact:
+def _combined_artifact(artifacts: list[Artifact], path: str) -> Artifact:
     """Several files as one input."""
-    digest = hashlib.sha256("".join(artifact.sha256 for artifact in found).encode()).hexdigest()
-    return replace(found[0], sha256=digest, name=path, size=sum(artifact.size for artifact in found), history=[], sealed=False)
+    digest = hashlib.sha256("".join(artifact.sha256 for artifact in artifacts).encode()).hexdigest()
+    return replace(artifacts[0], sha256=digest, name=path, size=sum(artifact.size for artifact in artifacts), history=[], sealed=False)
 
 
 def _open_file(
-    path: str, asked: LoadOptions, input_format: str | None, verified: bool, held: ExitStack
+    path: str, options: LoadOptions, input_format: str | None, verified: bool, stack: ExitStack
 ) -> tuple[Artifact, RangeReader, Source] | None:
     """One file, and how its rows are read."""
     if os.path.isdir(path) or path == "-":
         return None
-    source = held.enter_context(open_source(path, limit=memory_budget.default_limit()))
+    source = stack.enter_context(open_source(path, limit=memory_budget.default_limit()))
     if not source.regular or source.member is not None:
         return None
     form = format_detection.check_format_name(input_format) if input_format else format_detection.detect_format(source.head, source.name)
     if form not in READERS:
         return None
-    made = READERS[form](source, held.enter_context(source.file()), asked, verified, held)
+    made = READERS[form](source, stack.enter_context(source.file()), options, verified, stack)
     if made is None:
         return None
     reader, digest, history, sealed, recoding = made
     if not reader.count:
         raise DataError("has no rows", where=source.name)
-    head = reader.read(0, 1, asked.note)
-    if set(head.columns or ()) - set(asked.keep) or head.is_sparse:  # columns of text, which become numbers by what all rows hold
+    head = reader.read(0, 1, options.note)
+    if set(head.columns or ()) - set(options.keep) or head.is_sparse:  # columns of text, which become numbers by what all rows hold
         return None
     value = Dataset(np.empty((0, head.X.shape[1])), feature_names=head.feature_names)
     return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader, source
@@ -317,7 +317,7 @@ class _ParquetReader:
 
         with plain_arrow_errors("Parquet file", self.where):
             table = pa.Table.from_batches(list(self._pieces(start, stop)))
-        return dataset_columns.dataset_from_table(table, {}, where=self.where, asked=replace(self.asked, note=note))
+        return dataset_columns.dataset_from_table(table, {}, where=self.where, options=replace(self.asked, note=note))
 
     @property
     def split_type(self) -> np.dtype[Any]:
@@ -360,17 +360,17 @@ class _ParquetReader:
             yield from self._groups.batches(number)
 
 
-def _open_parquet(source: Source, path: str, asked: LoadOptions, verified: bool, held: ExitStack) -> Made:
+def _open_parquet(source: Source, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> Made:
     digest = parquet_files.verify_seal(path, where=source.name) if verified else parquet_files.stated_digest(path, where=source.name)
     with plain_arrow_errors("Parquet file", source.name):
-        file = held.enter_context(row_groups.opened(path))
+        file = stack.enter_context(row_groups.opened(path))
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
     pictured = any(b"image_shape" in item for pair in (file.metadata.metadata or {}).items() for item in pair)
     declared = ({"image_shape": None} if pictured else {}) | parquet_files.declared_attributes(file)
     if digest is not None:
-        asked = replace(asked, roles=roles_of_sealed_table(asked.roles))
-    reader = _ParquetReader(file, source.name, asked, starts[:-1], starts[-1], declared)
+        options = replace(options, roles=roles_of_sealed_table(options.roles))
+    reader = _ParquetReader(file, source.name, options, starts[:-1], starts[-1], declared)
     history, recoding = parquet_files.read_history(file, source.name)
     return reader, digest or line_index.file_digest(source, path, fresh=verified), history, digest is not None, recoding
 
@@ -410,9 +410,9 @@ def _native_item(item: Any, name: str, where: str) -> Any:
     return native_arrays.native_array(item, name=name, where=where) if isinstance(item, np.ndarray) else item
 
 
-def _open_hdf5(source: Source, path: str, asked: LoadOptions, verified: bool, held: ExitStack) -> Made | None:
+def _open_hdf5(source: Source, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> Made | None:
     where, sealed = source.name, seal_header.parse_seal(source.head, where=source.name)
-    if asked.roles.selects:
+    if options.roles.selects:
         return None
     if sealed is None:
         format_detection.refuse_lost_seal(source.head, where)
@@ -420,7 +420,7 @@ def _open_hdf5(source: Source, path: str, asked: LoadOptions, verified: bool, he
         return None
     else:
         seal_header.verify_seal(sealed, source.size, source.sha256 if verified else sealed.sha256, where=where)
-    file = held.enter_context(hdf5_guard.open_guarded(path, where=where, soft=sealed is None))
+    file = stack.enter_context(hdf5_guard.open_guarded(path, where=where, soft=sealed is None))
     X = file.get("X")
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub" or len(X) == 0:
         return None
@@ -429,12 +429,12 @@ def _open_hdf5(source: Source, path: str, asked: LoadOptions, verified: bool, he
     ):  # other names, across, other values
         return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
-    if asked.label == NONE:
+    if options.label == NONE:
         own.pop("class_names", None)
-    kept = {} if sealed is not None else _numeric_columns(file, asked.keep, len(X))
-    if not asked.labels:
+    kept = {} if sealed is not None else _numeric_columns(file, options.keep, len(X))
+    if not options.labels:
         own.pop("class_names", None)
-    elif not _add_labels(own, file, sealed is not None, asked, where):
+    elif not _add_labels(own, file, sealed is not None, options, where):
         return None
     for name in ("y", "split", "weight"):
         if name in own and len(own[name]) != len(X):
@@ -459,11 +459,11 @@ def _numeric_columns(file: Any, names: Collection[str], rows: int) -> dict[str, 
     return {name: item for name, item in found.items() if getattr(item, "shape", None) == (rows,) and item.dtype.kind in "fiu"}
 
 
-def _add_labels(own: dict[str, Any], file: Any, sealed: bool, asked: LoadOptions, where: str) -> bool:
+def _add_labels(own: dict[str, Any], file: Any, sealed: bool, options: LoadOptions, where: str) -> bool:
     """Add the labels that the file read whole would have; False where these are no vector."""
     top = [name for name in file if hasattr(file[name], "ndim")]
-    candidates = ["y"] if sealed else [name for name in unsealed_hdf5.LABELS if name not in asked.keep]
-    name = unsealed_hdf5.choose_label(top, candidates, None if sealed and asked.label != NONE else asked.label, where)
+    candidates = ["y"] if sealed else [name for name in unsealed_hdf5.LABELS if name not in options.keep]
+    name = unsealed_hdf5.choose_label(top, candidates, None if sealed and options.label != NONE else options.label, where)
     if name is None:
         return True
     if file[name].ndim != 1:
@@ -474,7 +474,7 @@ def _add_labels(own: dict[str, Any], file: Any, sealed: bool, asked: LoadOptions
     names = own.get("class_names")
     values = codec.read_array(file[name], text=object)
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.round(values)).all()):
-        asked.note(f"{where}: ignored '{name}' because it holds real numbers, which cannot be labels")
+        options.note(f"{where}: ignored '{name}' because it holds real numbers, which cannot be labels")
         return True
     own["y"], classes = encode_labels(values, None if names is None else [str(text) for text in names], where=where)
     if classes is not None:
@@ -504,7 +504,7 @@ class _TextReader:
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
         """Rows [start, stop)."""
-        return line_index.read_rows(self.path, self.index, start, stop, where=self.where, asked=replace(self.asked, note=note))
+        return line_index.read_rows(self.path, self.index, start, stop, where=self.where, options=replace(self.asked, note=note))
 
     def split(self) -> Array | None:
         """The column of parts, of a pass over the lines."""
@@ -514,11 +514,11 @@ class _TextReader:
         return np.concatenate([part for part in parts if part is not None])
 
 
-def _open_text(source: Source, path: str, asked: LoadOptions, verified: bool, held: ExitStack) -> Made | None:
+def _open_text(source: Source, path: str, options: LoadOptions, verified: bool, stack: ExitStack) -> Made | None:
     index = line_index.build_index(path, source.head)
     if index is None:
         return None
-    return _TextReader(path, source.name, asked, index), index.sha256, [], False, Recoding()
+    return _TextReader(path, source.name, options, index), index.sha256, [], False, Recoding()
 
 
 READERS: dict[str, Callable[..., Made | None]] = {"parquet": _open_parquet, "hdf5": _open_hdf5, "csv": _open_text}

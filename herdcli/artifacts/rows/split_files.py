@@ -157,23 +157,23 @@ def _check_batch(batch: RowBatch, row: int, where: str) -> None:
         raise DataError("weights must be finite, not negative, and not all 0", where=where)
 
 
-def _open_parquet(path: str, where: str, asked: LoadOptions, choose: Choose) -> Found:
+def _open_parquet(path: str, where: str, options: LoadOptions, choose: Choose) -> Found:
     import pyarrow as pa
 
     try:
         with row_groups.opened(path) as file:
             names, groups = file.schema_arrow.names, file.metadata.num_row_groups
-            own = dataset_columns.assign_roles(names, asked, where).get("split")
-            split = None if own is None else parse_split(to_numpy(file.read(columns=[own]).column(0)), where, asked.note)
+            own = dataset_columns.assign_roles(names, options, where).get("split")
+            split = None if own is None else parse_split(to_numpy(file.read(columns=[own]).column(0)), where, options.note)
             others = [name for name in names if name != own]
-            roles = asked.roles if own is None else replace(asked.roles, by_name=asked.roles.by_name - {"split"}, split=None)
-            asked = replace(asked, roles=roles)
+            roles = options.roles if own is None else replace(options.roles, by_name=options.roles.by_name - {"split"}, split=None)
+            options = replace(options, roles=roles)
             first = next(file.iter_batches(batch_size=1, columns=others, row_groups=[0], use_threads=False), None) if groups else None
-            head = None if first is None else _dataset_from_batch(pa, first, where, asked)
+            head = None if first is None else _dataset_from_batch(pa, first, where, options)
             del first
             if head is not None and head.y is not None:
-                asked.note(f"{where}: labels are left out")
-            quiet = replace(asked, note=ignore_note)
+                options.note(f"{where}: labels are left out")
+            quiet = replace(options, note=ignore_note)
             batches = (_row_batch(_dataset_from_batch(pa, batch, where, quiet)) for batch in _record_batches(file, others))
             given = head.feature_names if head else None
             return _spill_batches(
@@ -192,27 +192,27 @@ def _record_batches(file: Any, names: list[str]) -> Iterator[Any]:
         yield from groups.batches(group, names)
 
 
-def _dataset_from_batch(pa: Any, batch: Any, where: str, asked: LoadOptions) -> Dataset:
-    return dataset_columns.dataset_from_table(pa.Table.from_batches([batch]), {}, where=where, asked=replace(asked, missing=True))
+def _dataset_from_batch(pa: Any, batch: Any, where: str, options: LoadOptions) -> Dataset:
+    return dataset_columns.dataset_from_table(pa.Table.from_batches([batch]), {}, where=where, options=replace(options, missing=True))
 
 
 def _row_batch(data: Dataset) -> RowBatch:
     return RowBatch(np.asarray(data.X, dtype=np.float64), data.weight)
 
 
-def _open_hdf5(path: str, where: str, asked: LoadOptions, choose: Choose) -> Found:
+def _open_hdf5(path: str, where: str, options: LoadOptions, choose: Choose) -> Found:
     with hdf5_guard.open_guarded(path, where=where) as file:
         hdf5_guard.walk_datasets(file, where=where)
         X = file.get("X")
         if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
             raise DataError("has no dense rows /X (n, d) of numbers, which --on-disk reads", where=where, hint="leave out --on-disk")
         if "y" in file:
-            asked.note(f"{where}: labels are left out")
+            options.note(f"{where}: labels are left out")
         further = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names") if name in file}
         short = next((name for name in ("split", "weight") if name in further and len(further[name]) != len(X)), None)
         if short is not None:
             raise DataError(f"/{short} has {len(further[short])} rows, /X has {len(X)}", where=where, hint="give every row of /X one entry")
-        split = parse_split(further["split"], where, asked.note) if "split" in further else None
+        split = parse_split(further["split"], where, options.note) if "split" in further else None
         names = [str(name) for name in further["feature_names"]] if "feature_names" in further else None
         stated = sealed_hdf5.root_attributes(file, "dataset", where=where) if "provenance" in file.attrs else {}
         known = Recoding.from_json(str(stated["recoding"]), where=where) if "recoding" in stated else Recoding()

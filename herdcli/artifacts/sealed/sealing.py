@@ -72,7 +72,7 @@ def _parquet_kind(source: Source, limit: int | None) -> str | None:
         sealed = parquet_files.verify_seal(path, where=source.name) is not None
         if not sealed or limit is None:
             return "table" if sealed else None
-        kind, value, *_ = parquet_files.read_table(path, True, where=source.name, asked=LoadOptions(limit, missing=True))
+        kind, value, *_ = parquet_files.read_table(path, True, where=source.name, options=LoadOptions(limit, missing=True))
         if isinstance(value, Dataset):
             validate(value, where=source.name, missing=True)
         return kind

@@ -77,25 +77,25 @@ def _counted_names(names: Sequence[str], noun: str) -> str:
     return f"{noun} {names[0]}" if len(names) == 1 else f"{len(names)} {noun}s ({format_names(names)})"
 
 
-def reorder_columns(X: Any, found: ColumnOrder | None) -> Any:
+def reorder_columns(X: Any, order: ColumnOrder | None) -> Any:
     """The columns (n, wanted) of a matrix (n, count), dense or CSR; the matrix itself without an order."""
-    if found is None:
+    if order is None:
         return X
     if hasattr(X, "with_columns"):  # rows that stay in a file
-        return X.with_columns(found.columns)
-    chosen = X[:, found.columns]
+        return X.with_columns(order.columns)
+    chosen = X[:, order.columns]
     if hasattr(chosen, "indptr"):
         chosen.sort_indices()
         return chosen
     return np.ascontiguousarray(chosen)
 
 
-def align_columns(data: Dataset, found: ColumnOrder | None) -> Dataset:
+def align_columns(data: Dataset, order: ColumnOrder | None) -> Dataset:
     """The data set with its columns in an order; a picture's shape holds for the order it was declared of."""
-    if found is None:
+    if order is None:
         return data
-    names = None if data.feature_names is None else [data.feature_names[index] for index in found.columns]
-    return replace(data, X=reorder_columns(data.X, found), feature_names=names, image_shape=None)
+    names = None if data.feature_names is None else [data.feature_names[index] for index in order.columns]
+    return replace(data, X=reorder_columns(data.X, order), feature_names=names, image_shape=None)
 
 
 def select_columns(data: Dataset, roles: ColumnRoles, where: str) -> Dataset:

@@ -39,21 +39,21 @@ def dataset_from_table(
     attributes: Mapping[str, Any],
     *,
     where: str,
-    asked: LoadOptions,
+    options: LoadOptions,
 ) -> Dataset:
     """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`.
 
     With `asked.texts` columns of text are among the further columns; a column that only counts the rows is told and left out.
     """
-    keep, label, note, missing = asked.keep, asked.label, asked.note, asked.missing
+    keep, label, note, missing = options.keep, options.label, options.note, options.missing
     given = table
     table = given = nested_columns.flatten_records(given, where)
     table = _decode_table(_drop_index_columns(table, label, keep, where, note))
     names = list(table.column_names)
     _require_unique(names, where)
-    roles = assign_roles(names, asked, where)
-    left_out = asked.roles.left_out(names, [*keep, *roles.values()], where)
-    use = asked.roles.use([name for name in names if name not in keep], left_out, label, roles, where)
+    roles = assign_roles(names, options, where)
+    left_out = options.roles.left_out(names, [*keep, *roles.values()], where)
+    use = options.roles.use([name for name in names if name not in keep], left_out, label, roles, where)
     table = table.drop_columns(left_out) if left_out else table
     names = list(table.column_names)
     taken = set(roles.values())
@@ -61,33 +61,33 @@ def dataset_from_table(
     taken |= set(kept)
     others = [name for name in names if name not in taken]
     table = _parse_number_columns(
-        table, [name for name in kept if name not in asked.as_text and name not in LABELS], where, asked, required=False
+        table, [name for name in kept if name not in options.as_text and name not in LABELS], where, options, required=False
     )
     table, others, parts_of_lists = _split_lists(table, others, where)
     given_names = [part for name in given.column_names for part in parts_of_lists.get(name, [name])]
-    table, features, ignored = _select_features(table, others, where, asked)
-    worded = [name for name in ignored if asked.texts and _is_text(table.schema.field(name).type)]
+    table, features, ignored = _select_features(table, others, where, options)
+    worded = [name for name in ignored if options.texts and _is_text(table.schema.field(name).type)]
     ignored = [name for name in ignored if name not in worded]
-    if asked.roles.reports and isinstance(features, list) and not asked.stretch:
+    if options.roles.reports and isinstance(features, list) and not options.stretch:
         for name, why in find_identifiers(table, features, worded).items():
             note(f"{where}: column '{name}' {why}, so it may be an identifier: --drop {name} leaves it out")
     if ignored:
         kinds = dict(zip(table.column_names, table.schema.types, strict=True))
         shown = [name if _is_text(kinds[name]) else f"{name} ({kinds[name]})" for name in ignored[:12]]
         note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
-    if asked.labels and roles.get("y") not in (None, "y"):
+    if options.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
-    if "weight" in roles and asked.roles.weight is None and not attributes:  # a file of herd's own says what it holds
+    if "weight" in roles and options.roles.weight is None and not attributes:  # a file of herd's own says what it holds
         note(f"{where}: column '{roles['weight']}' gives the weights of the rows and is not a feature (rename it to use it as one)")
     X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, where, missing=missing, note=note)
     whole = isinstance(features, np.ndarray)
     truths = () if isinstance(features, np.ndarray) else _truth_columns(table, features)
-    asked.account.append(TableReport(given.num_rows, given_names, dict(roles) if asked.labels else {}, kept, whole, truths))
-    gaps_in_labels = missing and asked.labels and "y" in roles and not asked.roles.response
+    options.account.append(TableReport(given.num_rows, given_names, dict(roles) if options.labels else {}, kept, whole, truths))
+    gaps_in_labels = missing and options.labels and "y" in roles and not options.roles.response
     unlabelled = _is_missing(table.column(roles["y"])) if gaps_in_labels else np.zeros(0, dtype=bool)
     if unlabelled.all():
         roles = {role: name for role, name in roles.items() if role != "y" or not len(unlabelled)}
-    roles = {role: name for role, name in roles.items() if asked.labels or role != "y"}
+    roles = {role: name for role, name in roles.items() if options.labels or role != "y"}
     parts = {
         role: _role_values(_fill_missing(table, name, unlabelled) if role == "y" else table, name, where) for role, name in roles.items()
     }
@@ -97,16 +97,16 @@ def dataset_from_table(
     for name, texts in (("feature_names", declared), ("class_names", attributes.get("class_names"))):
         if texts is not None:
             parts[name] = np.array(texts, dtype=str)
-    further = {name: _role_values(table, name, where, gaps=name in asked.gaps) for name in kept} | {
+    further = {name: _role_values(table, name, where, gaps=name in options.gaps) for name in kept} | {
         name: _text_column(table.column(name), name, where) for name in worded
     }
-    response = bool(asked.roles.response)
-    data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=asked.stretch, response=response)
-    asked.roles.report(use if asked.labels else use.for_unlabelled_rows)  # of rows that were read, not of those that are refused
+    response = bool(options.roles.response)
+    data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=options.stretch, response=response)
+    options.roles.report(use if options.labels else use.for_unlabelled_rows)  # of rows that were read, not of those that are refused
     if data.y is None or not unlabelled.any():
         return data
     y, classes = data.y.astype(np.int64), data.class_names
-    if classes is None and not asked.stretch and set(np.unique(y).tolist()) == {-1, 1}:  # two classes, of which none is an unknown one
+    if classes is None and not options.stretch and set(np.unique(y).tolist()) == {-1, 1}:  # two classes, of which none is an unknown one
         y, classes = (y + 1) // 2, ["-1", "1"]
     return replace(data, y=np.where(unlabelled, -1, y), class_names=classes)
 
@@ -178,10 +178,10 @@ def _are_numbered(names: list[str], letter: str) -> bool:
     return all(name == f"{letter}{column}" for column, name in enumerate(names))
 
 
-def assign_roles(names: list[str], asked: LoadOptions, where: str) -> dict[str, str]:
+def assign_roles(names: list[str], options: LoadOptions, where: str) -> dict[str, str]:
     """Role -> column name, for the roles that are present; a column that is asked for by itself has no other role."""
-    found = asked.roles.assign_roles([name for name in names if name not in asked.keep or name == asked.label], asked.label, where)
-    if asked.roles.response and asked.label is None and "y" in names and "y" in asked.keep:  # it is what is predicted
+    found = options.roles.assign_roles([name for name in names if name not in options.keep or name == options.label], options.label, where)
+    if options.roles.response and options.label is None and "y" in names and "y" in options.keep:  # it is what is predicted
         found.pop("y", None)
     return found
 
@@ -268,11 +268,11 @@ def _split_lists(table: Any, names: list[str], where: str) -> tuple[Any, list[st
     return table, [part for name in names for part in parts.get(name, [name])], parts
 
 
-def _select_features(table: Any, names: list[str], where: str, asked: LoadOptions) -> tuple[Any, Array | list[str], list[str]]:
+def _select_features(table: Any, names: list[str], where: str, options: LoadOptions) -> tuple[Any, Array | list[str], list[str]]:
     """The table, numbers among text parsed; a matrix from a list column, or the names of numeric columns; and the names of what is left."""
     import pyarrow as pa
 
-    table = _columns_as_text(table, [name for name in names if name in asked.as_text])
+    table = _columns_as_text(table, [name for name in names if name in options.as_text])
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     whole = next((name for name in names if name in ("x", "X") and pa.types.is_nested(kinds[name])), None)
     if len(names) == 1 and nested_columns.is_number_list(kinds[names[0]]):
@@ -281,12 +281,12 @@ def _select_features(table: Any, names: list[str], where: str, asked: LoadOption
         return table, lists_to_matrix(table.column(whole), whole, where), [name for name in names if name != whole]
     for name in names:
         _refuse_dates(kinds[name], name, where)
-    table = _parse_number_columns(table, [name for name in names if name not in asked.as_text], where, asked, required=True)
+    table = _parse_number_columns(table, [name for name in names if name not in options.as_text], where, options, required=True)
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     numeric = [name for name in names if _is_number(kinds[name])]
     there = set(numeric)
     ignored = [name for name in names if name not in there]
-    if not numeric and not (asked.texts and any(_is_text(kinds[name]) for name in ignored)):
+    if not numeric and not (options.texts and any(_is_text(kinds[name]) for name in ignored)):
         listed = ", ".join(names[:8]) or "none"
         hint = "columns of text become numbers with --categorical auto; herd convert has it too"
         raise DataError(f"has no column of numbers (columns: {listed})", where=where, hint=hint if names else None)
@@ -334,13 +334,13 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
 
 
-def _parse_number_columns(table: Any, names: list[str], where: str, asked: LoadOptions, *, required: bool) -> Any:
+def _parse_number_columns(table: Any, names: list[str], where: str, options: LoadOptions, *, required: bool) -> Any:
     """The table with numbers that are written in columns of text as numbers; see `text_numbers.parse_columns`."""
     places = {name: index for index, name in enumerate(table.column_names)}
     kinds = table.schema.types
     texts = {name: table.column(places[name]) for name in names if _is_text(kinds[places[name]])}
     return _replace_columns(
-        table, {places[name]: column for name, column in text_numbers.parse_columns(texts, where, asked, required=required).items()}
+        table, {places[name]: column for name, column in text_numbers.parse_columns(texts, where, options, required=required).items()}
     )
 
 

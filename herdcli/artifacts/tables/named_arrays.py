@@ -27,9 +27,9 @@ LABEL_STEMS = ("y", "labels", "label", "target", "targets")
 BRIGHT = 128  # bytes of pictures that reach this are taken for grey levels 0 to 255
 
 
-def find_row_array(found: Collection[str]) -> str | None:
+def find_row_array(names: Collection[str]) -> str | None:
     """The array of the rows, where one is; arr_0 of numpy.savez(FILE, X, y)."""
-    return next((name for name in ROWS if name in found), None)
+    return next((name for name in ROWS if name in names), None)
 
 
 def label_names(rows: str | None) -> tuple[str, ...]:
@@ -37,10 +37,10 @@ def label_names(rows: str | None) -> tuple[str, ...]:
     return (*LABELS, *(MORE_LABELS if rows in ("fea", "arr_0") else ()))
 
 
-def find_parts(found: Collection[str]) -> dict[int, tuple[str, str | None]]:
+def find_parts(names: Collection[str]) -> dict[int, tuple[str, str | None]]:
     """Part -> the names of its rows and of its labels, as x_train, y_train, x_test … name them; none without training rows."""
     named: dict[int, list[str | None]] = {}
-    for name in sorted(found):
+    for name in sorted(names):
         words = name.lower().split("_")
         for part, stem in ((words[-1], "_".join(words[:-1])), (words[0], "_".join(words[1:]))):
             if part in PARTS and stem in (*ROW_STEMS, *LABEL_STEMS):
@@ -79,7 +79,7 @@ def flatten_images(X: Array) -> tuple[Array, dict[str, Any]]:
     return rows, shape | ({"value_range": np.array([0, 255])} if bright else {})
 
 
-def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, asked: LoadOptions, hint: str) -> Dataset:
+def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, options: LoadOptions, hint: str) -> Dataset:
     """The data set of arrays by name.  hint: how a file with rows is made, for one that has none."""
     parts = {} if "X" in arrays else find_parts(arrays)
     if parts:
@@ -88,20 +88,20 @@ def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, asked: LoadO
     name = find_row_array(arrays)
     if name is None:
         raise DataError(f"has no array X (it has {', '.join(sorted(arrays)) or 'nothing'})", where=where, hint=hint)
-    labels = choose_label(arrays, [known for known in label_names(name) if known not in asked.keep], asked.label, where)
+    labels = choose_label(arrays, [known for known in label_names(name) if known not in options.keep], options.label, where)
     X, declared = flatten_images(arrays[name])
     roles = {role: arrays[role] for role in ("split", "weight", "feature_names", "class_names") if role in arrays}
     if labels:
         roles["y"] = _decode_one_hot(arrays[labels])
         _class_names(roles, arrays)
     used = {name, "target_names", *roles, *([labels] if labels else [])}
-    kept = select_kept_columns(asked.keep, arrays, used)
+    kept = select_kept_columns(options.keep, arrays, used)
     ignored = sorted(set(arrays) - used - {other for pair in kept.items() for other in pair if other} - {"images"})
     if ignored:
-        asked.note(f"{where}: these parts of the file are not used: {', '.join(ignored)}")
-    roles = {role: array for role, array in roles.items() if asked.labels or role != "y"}
-    columns, response = {column: arrays[column] for column in kept}, bool(asked.roles.response)
-    return assemble_dataset(X, roles, declared, where=where, note=asked.note, columns=columns, response=response)
+        options.note(f"{where}: these parts of the file are not used: {', '.join(ignored)}")
+    roles = {role: array for role, array in roles.items() if options.labels or role != "y"}
+    columns, response = {column: arrays[column] for column in kept}, bool(options.roles.response)
+    return assemble_dataset(X, roles, declared, where=where, note=options.note, columns=columns, response=response)
 
 
 def _class_names(roles: dict[str, Array], arrays: Mapping[str, Array]) -> None:

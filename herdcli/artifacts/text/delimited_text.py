@@ -52,46 +52,46 @@ def read(
     head: bytes,
     *,
     where: str,
-    asked: LoadOptions,
+    options: LoadOptions,
 ) -> Dataset:
     """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
-    found = _open_csv(stream, head, where, asked)
+    found = _open_csv(stream, head, where, options)
     with _plain_parse_errors(where, found):
-        table = wide_csv.read_table(found, where, asked)
+        table = wide_csv.read_table(found, where, options)
         if not table.num_rows:
             raise DataError("has a header but no rows", where=where, hint="check whether the command that wrote it was interrupted")
         table = _strip_blanks(
-            table if found.labels is None else _infer_label_type(table, found.labels, found.options[2].null_values, where, asked)
+            table if found.labels is None else _infer_label_type(table, found.labels, found.options[2].null_values, where, options)
         )
     table = _drop_trailing_column(found, table, where)
-    _report_lost_digits(found, where, asked)
-    asked.account.append(f"{group_digits(found.structure.count)} lines")
-    return dataset_from_table(table, {}, where=where, asked=asked)
+    _report_lost_digits(found, where, options)
+    options.account.append(f"{group_digits(found.structure.count)} lines")
+    return dataset_from_table(table, {}, where=where, options=options)
 
 
 @contextmanager
-def _plain_parse_errors(where: str, found: OpenedCsv) -> Iterator[None]:
+def _plain_parse_errors(where: str, opened_csv: OpenedCsv) -> Iterator[None]:
     """What Arrow says of a text, in a line."""
     import pyarrow as pa
 
     try:
         yield
     except pa.ArrowInvalid as error:
-        raise DataError(_shorten_message(str(error), found), where=where, hint=WIDTH_HINT) from error
+        raise DataError(_shorten_message(str(error), opened_csv), where=where, hint=WIDTH_HINT) from error
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
 
 
-def _drop_trailing_column(found: OpenedCsv, table: Any, where: str) -> Any:
+def _drop_trailing_column(opened_csv: OpenedCsv, table: Any, where: str) -> Any:
     """The table without the column that separators at the ends of rows make.  Raises DataError where a row has a value there."""
-    if not found.trailing:
+    if not opened_csv.trailing:
         return table
     there = [row for row, value in enumerate(table.column(table.num_columns - 1).to_pylist()) if value not in (None, "")]
-    if there and not found.head.named:
+    if there and not opened_csv.head.named:
         hint = "remove the separators at the ends of the other rows, or give every row as many values"
         raise DataError(f"row {there[0]} has a value after its last separator, but the first rows have none there", where=where, hint=hint)
     if there:
-        raise _too_many_cells(len(found.head.titles) + 1, len(found.head.titles), there[0], where)
+        raise _too_many_cells(len(opened_csv.head.titles) + 1, len(opened_csv.head.titles), there[0], where)
     return table.select(list(range(table.num_columns - 1)))
 
 
@@ -100,36 +100,36 @@ def _too_many_cells(cells: int, names: int, row: int, where: str) -> DataError:
     return DataError(f"row {row} has {cells} values, but the first line names {names} columns", where=where, hint=hint)
 
 
-def _report_lost_digits(found: OpenedCsv, where: str, asked: LoadOptions) -> None:
+def _report_lost_digits(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> None:
     """Tell of a number below the head whose zeros, or last digits, are lost."""
-    if (odd := found.structure.odd) is None:
+    if (odd := opened_csv.structure.odd) is None:
         return
     text = odd.decode()
     if text.startswith("0"):
-        if found.labels is None and not any(_PADDED.fullmatch(cell) for cells in found.head.below for cell in cells):
-            asked.note(f"{where}: numbers such as {text} lose their leading zeros")
+        if opened_csv.labels is None and not any(_PADDED.fullmatch(cell) for cells in opened_csv.head.below for cell in cells):
+            options.note(f"{where}: numbers such as {text} lose their leading zeros")
     elif float(text) > 2**53:
-        asked.note(f"{where}: whole numbers such as {text} are above 2^53 and lose their last digits if they are read as real numbers")
+        options.note(f"{where}: whole numbers such as {text} are above 2^53 and lose their last digits if they are read as real numbers")
 
 
-def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, asked: LoadOptions) -> Any:
+def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, options: LoadOptions) -> Any:
     """A table whose labels are texts if one of them has leading zeros, else of the type that suits all of them."""
     column, place = table.column(name), table.column_names.index(name)
     if (first := zero_padded_labels.first_padded(column)) is None:
         return table.set_column(place, name, zero_padded_labels.convert_labels(column, nulls))
-    if asked.stretch:
+    if options.stretch:
         raise DataError(
             f"{zero_padded_labels.leading_zero_message(first)}, but rows at the beginning have whole numbers", where=where, hint=WHOLE_HINT
         )
-    asked.note(f"{where}: {zero_padded_labels.leading_zero_message(first)}")
+    options.note(f"{where}: {zero_padded_labels.leading_zero_message(first)}")
     return table.set_column(place, name, zero_padded_labels.decode_texts(column))
 
 
-def read_batches(stream: BinaryIO, head: bytes, *, where: str, asked: LoadOptions) -> Iterator[Any]:
+def read_batches(stream: BinaryIO, head: bytes, *, where: str, options: LoadOptions) -> Iterator[Any]:
     """The same as Arrow batches, whose columns have the types that those of the first have."""
     from pyarrow import csv
 
-    found = _open_csv(stream, head, where, asked)
+    found = _open_csv(stream, head, where, options)
     kind: Any = None
     with _plain_parse_errors(where, found), csv.open_csv(found.stream, *found.options) as reader:
         for batch in reader:
@@ -154,7 +154,7 @@ def _convert_batch_labels(batch: Any, name: str, nulls: list[str], kind: Any, wh
     return batch.set_column(place, name, column), column.type
 
 
-def _open_csv(stream: BinaryIO, first: bytes, where: str, asked: LoadOptions) -> OpenedCsv:
+def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) -> OpenedCsv:
     """The text after a look at its head."""
     import pyarrow as pa
     from pyarrow import csv
@@ -164,11 +164,11 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, asked: LoadOptions) ->
     titles, below = head.titles, head.below
     if head.named and any(cell and is_value(cell) for cell in titles):
         shown = ", ".join(titles[:4]) + (" …" if len(titles) > 4 else "")
-        asked.note(f"{where}: the first line, {shown}, is read as the names of the columns")
+        options.note(f"{where}: the first line, {shown}, is read as the names of the columns")
     nameless, trailing = _row_name_columns(head, where)
     if trailing:
         beside = ", which the first line does not have" if head.named else ""
-        asked.note(f"{where}: left out the separator at the end of each row{beside}")
+        options.note(f"{where}: left out the separator at the end of each row{beside}")
     if head.aligned:
         stream = buffer_stream(TransformedStream(stream, LineTransform(collapse_alignment).change))
     elif any(
@@ -176,7 +176,7 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, asked: LoadOptions) ->
     ):
         stream = buffer_stream(TransformedStream(stream, LineTransform(partial(strip_around_quotes, separator=head.separator)).change))
     structure = StructureCheck(head.separator, head.width, where=where)
-    commas = _uses_decimal_commas(head, where, asked)
+    commas = _uses_decimal_commas(head, where, options)
     names = ["", *titles] if nameless else [*titles, ""] if trailing else titles
     reading = csv.ReadOptions(
         use_threads=False,
@@ -185,8 +185,10 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, asked: LoadOptions) ->
         autogenerate_column_names=not head.named,
         column_names=names if head.named else None,
     )
-    types = _zero_padded_types(titles if head.named else [], below, where, asked) | _text_column_types(titles if head.named else [], asked)
-    labels = None if commas or not head.named else _integer_label_column(titles, below, where, asked)
+    types = _zero_padded_types(titles if head.named else [], below, where, options) | _text_column_types(
+        titles if head.named else [], options
+    )
+    labels = None if commas or not head.named else _integer_label_column(titles, below, where, options)
     labels = None if labels in types else labels
     types |= {} if labels is None else {labels: pa.binary()}
     parsing = csv.ParseOptions(delimiter=head.separator, newlines_in_values=True)
@@ -231,57 +233,59 @@ def _row_name_columns(head: CsvHeader, where: str) -> tuple[bool, bool]:
     return True, False
 
 
-def _uses_decimal_commas(head: CsvHeader, where: str, asked: LoadOptions) -> bool:
+def _uses_decimal_commas(head: CsvHeader, where: str, options: LoadOptions) -> bool:
     """Are numbers written with decimal commas?  As it is declared, else as the head looks."""
-    if asked.dialect.numeric and asked.dialect.point is not None:
-        return asked.dialect.point == ","
+    if options.dialect.numeric and options.dialect.point is not None:
+        return options.dialect.point == ","
     rows = head.below
     points = [cell for cells in rows for cell in cells if DECIMAL_POINT.fullmatch(cell)] if head.separator == ";" else []
     if points and all(map(_POINTED.fullmatch, points)):
-        asked.note(f"{where}: numbers such as {points[0]} are read with a decimal point; --thousands . reads {points[0].replace('.', '')}")
+        options.note(
+            f"{where}: numbers such as {points[0]} are read with a decimal point; --thousands . reads {points[0].replace('.', '')}"
+        )
     if head.separator == "," or not _any_line(rows, DECIMAL_COMMA) or _any_line(rows, DECIMAL_POINT):
         return False
     found = [cell for cells in rows for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
     if all(map(_GROUPED.fullmatch, found)):
         hint = f"--thousands , reads {found[0].replace(',', '')}, --decimal , reads {found[0].replace(',', '.')}"
         raise DataError(f"has numbers such as {found[0]}: the comma may be a decimal comma or separate thousands", where=where, hint=hint)
-    asked.note(f"{where}: numbers are read with decimal commas")
+    options.note(f"{where}: numbers are read with decimal commas")
     return True
 
 
-def _integer_label_column(titles: list[str], below: list[list[str]], where: str, asked: LoadOptions) -> str | None:
+def _integer_label_column(titles: list[str], below: list[list[str]], where: str, options: LoadOptions) -> str | None:
     """The column of labels, if the lines of the head have whole numbers in it."""
-    if not asked.labels or len(set(titles)) < len(titles):
+    if not options.labels or len(set(titles)) < len(titles):
         return None
-    y = assign_roles(titles, asked, where).get("y")
+    y = assign_roles(titles, options, where).get("y")
     cells = [] if y is None else [cells[titles.index(y)] for cells in below if len(cells) > titles.index(y)]
     return y if any(cells) and all(not cell or _WHOLE.fullmatch(cell) for cell in cells) else None
 
 
-def _zero_padded_types(titles: list[str], below: list[list[str]], where: str, asked: LoadOptions) -> dict[str, Any]:
+def _zero_padded_types(titles: list[str], below: list[list[str]], where: str, options: LoadOptions) -> dict[str, Any]:
     """Types of columns whose numbers begin with zeros: labels 01 and 1 are two texts, and of other columns it is told what is lost."""
     import pyarrow as pa
 
     columns = [[cells[index] for cells in below if len(cells) > index] for index in range(len(titles))]
     found = {titles[i]: one for i, one in enumerate(columns) if _any_line([one], _PADDED) and all(map(is_value, one))}
-    found = {name: one for name, one in found.items() if name not in asked.as_text}
+    found = {name: one for name, one in found.items() if name not in options.as_text}
     if not found or len(set(titles)) < len(titles):
         return {}
-    y = assign_roles(titles, asked, where).get("y")
+    y = assign_roles(titles, options, where).get("y")
     for name, cells in found.items():
         first = next(cell for cell in cells if _PADDED.fullmatch(cell))
-        if name == y and asked.labels:
-            asked.note(f"{where}: {zero_padded_labels.leading_zero_message(first)}")
+        if name == y and options.labels:
+            options.note(f"{where}: {zero_padded_labels.leading_zero_message(first)}")
         else:
-            asked.note(f"{where}: column '{name}' has numbers such as {first}, whose leading zeros are lost")
-    return {y: pa.string()} if y in found and asked.labels else {}
+            options.note(f"{where}: column '{name}' has numbers such as {first}, whose leading zeros are lost")
+    return {y: pa.string()} if y in found and options.labels else {}
 
 
-def _text_column_types(titles: list[str], asked: LoadOptions) -> dict[str, Any]:
+def _text_column_types(titles: list[str], options: LoadOptions) -> dict[str, Any]:
     """Types of the columns that are asked for as text."""
     import pyarrow as pa
 
-    return {name: pa.string() for name in titles if name in asked.as_text}
+    return {name: pa.string() for name in titles if name in options.as_text}
 
 
 def has_titles(head: bytes) -> bool:

@@ -15,10 +15,10 @@ from herdcli.errors import DataError
 HINT = 'one object a line, {"a": 1, "b": 2, "y": "left"}; in pandas: to_json(FILE, orient="records", lines=True)'
 
 
-def read(stream: BinaryIO, *, where: str, asked: LoadOptions) -> Dataset:
+def read(stream: BinaryIO, *, where: str, options: LoadOptions) -> Dataset:
     """The data set of JSON lines or of a JSON list."""
-    raw = stream.read(asked.limit + 1)
-    memory_budget.require_memory(len(raw), asked.limit, where=where)
+    raw = stream.read(options.limit + 1)
+    memory_budget.require_memory(len(raw), options.limit, where=where)
     try:
         text = raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -28,7 +28,7 @@ def read(stream: BinaryIO, *, where: str, asked: LoadOptions) -> Dataset:
     if not names:
         raise DataError("has no column", where=where, hint=HINT)
     return dataset_from_table(
-        table_from_cells(names, [[record.get(name) for name in names] for record in records], where), {}, where=where, asked=asked
+        table_from_cells(names, [[record.get(name) for name in names] for record in records], where), {}, where=where, options=options
     )
 
 

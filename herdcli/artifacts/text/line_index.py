@@ -106,21 +106,21 @@ def _has_empty_line(last: bytes, own: bytes) -> bool:
     return starts or b"\n\n" in own or b"\n\r" in own or b"\n#" in own or (b"\r" in own and b"\r\n" not in own and not own.endswith(b"\r"))
 
 
-def read_rows(path: str, found: LineIndex, start: int, stop: int, *, where: str, asked: LoadOptions) -> Dataset:
+def read_rows(path: str, index: LineIndex, start: int, stop: int, *, where: str, options: LoadOptions) -> Dataset:
     """Rows [start, stop) as the data set that the lines alone would be."""
     with open(path, "rb") as file:
-        head = file.read(max(HEAD, found.begin))
-        low, high = start // EVERY, min(-(-stop // EVERY), len(found.places) - 1)
-        file.seek(found.places[low])
-        piece = file.read(found.places[high] - found.places[low])
+        head = file.read(max(HEAD, index.begin))
+        low, high = start // EVERY, min(-(-stop // EVERY), len(index.places) - 1)
+        file.seek(index.places[low])
+        piece = file.read(index.places[high] - index.places[low])
     ends = np.flatnonzero(np.frombuffer(piece, dtype=np.uint8) == 10) + 1
     edges = np.concatenate([[0], ends, [len(piece)] if not piece.endswith(b"\n") else []]).astype(np.int64)
     if len(edges) <= stop - low * EVERY:
         raise DataError(
             "has fewer rows than at the start of the run", where=where, hint="the file changed during the run: start the run again"
         )
-    own = head[: found.begin] + piece[edges[start - low * EVERY] : edges[stop - low * EVERY]].removesuffix(b"\n") + b"\n"
-    return delimited_text.read(io.BytesIO(own), head, where=where, asked=asked)
+    own = head[: index.begin] + piece[edges[start - low * EVERY] : edges[stop - low * EVERY]].removesuffix(b"\n") + b"\n"
+    return delimited_text.read(io.BytesIO(own), head, where=where, options=options)
 
 
 def _cache_path(path: str) -> Path | None:

@@ -111,11 +111,13 @@ def dialect_options(dialect: TextDialect) -> str:
     return " ".join(typed)
 
 
-def _candidate_dialects(known: TextDialect) -> list[TextDialect]:
+def _candidate_dialects(dialect: TextDialect) -> list[TextDialect]:
     """Dialects from the plainest on, which agree with what is declared."""
     found = []
     for thousands, decimal, percent, currency in product((None, ",", ".", " ", "'"), (None, ","), (False, True), (False, True)):
-        one = TextDialect(known.thousands or thousands, known.decimal or decimal, known.percent or percent, known.currency or currency)
+        one = TextDialect(
+            dialect.thousands or thousands, dialect.decimal or decimal, dialect.percent or percent, dialect.currency or currency
+        )
         if (not one.thousands or one.thousands != (one.point or ".")) and one not in found:
             found.append(one)
     return sorted(found, key=_plainness_key)
@@ -127,10 +129,10 @@ def _plainness_key(one: TextDialect) -> tuple[int, int]:
     return count, 0 if one.thousands == "," else 1 if one.decimal and not one.thousands else 2
 
 
-def propose_dialect(texts: Sequence[str], known: TextDialect) -> DialectProposal:
-    """The plainest dialect that reads most of the texts, which are not empty.  known  what is declared already."""
-    best = DialectProposal(known, -1)
-    for one in _candidate_dialects(known):
+def propose_dialect(texts: Sequence[str], dialect: TextDialect) -> DialectProposal:
+    """The plainest dialect that reads most of the texts, which are not empty.  dialect  what is declared already."""
+    best = DialectProposal(dialect, -1)
+    for one in _candidate_dialects(dialect):
         cells = sum(parse_number(text, one) is not None for text in texts)
         if cells > best.cells:
             best = DialectProposal(one, cells)

@@ -30,7 +30,7 @@ def is_stan(head: bytes) -> bool:
     return first.startswith(b"lp__,") and (b"stan_version_major" in head or b",accept_stat__" in first)
 
 
-def read(stream: BinaryIO, head: bytes, *, where: str, asked: LoadOptions) -> Dataset:
+def read(stream: BinaryIO, head: bytes, *, where: str, options: LoadOptions) -> Dataset:
     """The data set of a stream that begins with head."""
     import pyarrow as pa
 
@@ -39,29 +39,29 @@ def read(stream: BinaryIO, head: bytes, *, where: str, asked: LoadOptions) -> Da
     before = _COMMENT.sub(b"", raw[: max(warm, 0)])
     titles, _, warmup = before.partition(b"\n")
     if warm >= 0 and warmup.strip():
-        asked.note(f"{where}: left out the {warmup.count(10)} draws of the warm-up")
+        options.note(f"{where}: left out the {warmup.count(10)} draws of the warm-up")
         raw = titles + b"\n" + raw[warm:]
-    table = pa.Table.from_batches(_read_batches(_COMMENT.sub(b"", raw), where, asked))
-    return dataset_from_table(_parameter_columns(table, where, asked), {}, where=where, asked=asked)
+    table = pa.Table.from_batches(_read_batches(_COMMENT.sub(b"", raw), where, options))
+    return dataset_from_table(_parameter_columns(table, where, options), {}, where=where, options=options)
 
 
-def _read_batches(text: bytes, where: str, asked: LoadOptions) -> list[Any]:
-    found = list(delimited_text.read_batches(io.BytesIO(text), text[: 1 << 16], where=where, asked=asked))
+def _read_batches(text: bytes, where: str, options: LoadOptions) -> list[Any]:
+    found = list(delimited_text.read_batches(io.BytesIO(text), text[: 1 << 16], where=where, options=options))
     if not sum(batch.num_rows for batch in found):
         raise DataError("has no draws", where=where, hint="check whether the sampler was interrupted")
     return found
 
 
-def _parameter_columns(table: Any, where: str, asked: LoadOptions) -> Any:
+def _parameter_columns(table: Any, where: str, options: LoadOptions) -> Any:
     """The columns of parameters, and of their gradients with the sign of ∇ log p."""
     names = [name for name in table.column_names if not name.endswith("__") and not name.startswith(("p_", "g_"))]
     others = {name for name in table.column_names if not name.endswith("__")} - set(names)
     momenta = {f"p_{name}" for name in names}
     gradients = [f"g_{name}" for name in names]
     if names and others == momenta | set(gradients):
-        asked.note(f"{where}: the columns g_… hold the gradients of log p: --scores g_ uses them")
+        options.note(f"{where}: the columns g_… hold the gradients of log p: --scores g_ uses them")
         table = table.select([*names, *gradients])
         for place, name in enumerate(gradients, len(names)):
             table = table.set_column(place, name, [-np.asarray(table.column(name), dtype=np.float64)])
         return table
-    return table.select([name for name in table.column_names if not name.endswith("__") or name in asked.keep])
+    return table.select([name for name in table.column_names if not name.endswith("__") or name in options.keep])

@@ -21,7 +21,7 @@ SAMPLE = 1000  # first cells, and as many from all over the column, that tell nu
 MISTYPED_HINT = "write numbers as 1.5 or 1e-3: correct the cell or the decimal commas, or remove the column"
 
 
-def parse_columns(columns: Mapping[str, Any], where: str, asked: LoadOptions, *, required: bool) -> dict[str, Any]:
+def parse_columns(columns: Mapping[str, Any], where: str, options: LoadOptions, *, required: bool) -> dict[str, Any]:
     """Those of some pyarrow columns of text that are numbers, as columns of float64; cells without a value are NaN.
 
     required  columns that are mostly numbers must be numbers altogether; else they stay text.
@@ -37,7 +37,7 @@ def parse_columns(columns: Mapping[str, Any], where: str, asked: LoadOptions, *,
                 _refuse_quantities(there, column, name, where)
             continue
         texts = column.to_pylist()
-        values = _parse_cells(texts, name, where, asked, required=required)
+        values = _parse_cells(texts, name, where, options, required=required)
         if values is None:
             continue
         import pyarrow as pa
@@ -47,11 +47,11 @@ def parse_columns(columns: Mapping[str, Any], where: str, asked: LoadOptions, *,
         if any(map(number_formats.has_unambiguous_variant, cells)):
             oddly.append(name)
         elif cells:
-            read_as.append(f"'{name}' ({cells[0]} is {format_number(parse_number(cells[0], asked.dialect) or 0.0)})")
+            read_as.append(f"'{name}' ({cells[0]} is {format_number(parse_number(cells[0], options.dialect) or 0.0)})")
     if read_as:
-        asked.note(f"{where}: numbers read with {number_formats.dialect_options(asked.dialect)}: {_shorten_list(read_as)}")
+        options.note(f"{where}: numbers read with {number_formats.dialect_options(options.dialect)}: {_shorten_list(read_as)}")
     if oddly:
-        asked.note(
+        options.note(
             f"{where}: minus signs and blanks that are not ASCII, or exponents with D, are read in "
             f"{_shorten_list([repr(name) for name in oddly])}"
         )
@@ -92,26 +92,26 @@ def _sample_cells(column: Any) -> list[str]:
     return [text or "" for text in first]
 
 
-def _parse_cells(texts: list[str | None], name: str, where: str, asked: LoadOptions, *, required: bool) -> list[float] | None:
+def _parse_cells(texts: list[str | None], name: str, where: str, options: LoadOptions, *, required: bool) -> list[float] | None:
     """Every cell as a number, NaN for none; None for a column that may stay text and is no column of numbers."""
-    values = [float("nan") if text is None or not text.strip() else parse_number(text, asked.dialect) for text in texts]
+    values = [float("nan") if text is None or not text.strip() else parse_number(text, options.dialect) for text in texts]
     wrong = [row for row, value in enumerate(values) if value is None]
     faulty = [row for row in wrong if (texts[row] or "").strip() not in MARKS]
     if not required and (faulty or len(wrong) + sum(not text for text in texts)):
         return None
-    if asked.dialect.percent and not faulty:
+    if options.dialect.percent and not faulty:
         _refuse_bare_numbers(texts, name, where)
-    if faulty or (wrong and not asked.missing):
+    if faulty or (wrong and not options.missing):
         row = faulty[0] if faulty else wrong[0]
-        hint = _dialect_hint(texts, faulty, asked) if faulty else "if it stands for a missing value, " + GAPS_HINT
+        hint = _dialect_hint(texts, faulty, options) if faulty else "if it stands for a missing value, " + GAPS_HINT
         raise DataError(f"column '{name}' has {texts[row]!r} in row {row}, which is not a number", where=where, hint=hint)
     return [float("nan") if value is None else value for value in values]
 
 
-def _dialect_hint(texts: list[str | None], faulty: list[int], asked: LoadOptions) -> str:
+def _dialect_hint(texts: list[str | None], faulty: list[int], options: LoadOptions) -> str:
     """The options that read the cells which are no numbers as they are, and the first cell that these do not read either."""
     cells = [texts[row] or "" for row in faulty]
-    best = number_formats.propose_dialect(cells[:SAMPLE], asked.dialect)
+    best = number_formats.propose_dialect(cells[:SAMPLE], options.dialect)
     first = parse_number(cells[0], best.dialect)
     if first is None or not best.options:
         return MISTYPED_HINT

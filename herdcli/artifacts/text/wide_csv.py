@@ -25,37 +25,37 @@ REAL = r"^[ \t]*[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:inf|infinity|na
 WIDTH_HINT = "each line needs as many values as the first"
 
 
-def read_table(found: OpenedCsv, where: str, asked: LoadOptions) -> Any:
+def read_table(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> Any:
     """The table of an opened text, by pyarrow or, where it is wide and has no quotes, by one column of all cells."""
     from pyarrow import csv
 
-    width = found.head.width
+    width = opened_csv.head.width
     if width <= WIDE:
-        return csv.read_csv(found.stream, *found.options)
-    raw = _rows_text(found)
-    if b'"' in raw or found.options[2].decimal_point != ".":
+        return csv.read_csv(opened_csv.stream, *opened_csv.options)
+    raw = _rows_text(opened_csv)
+    if b'"' in raw or opened_csv.options[2].decimal_point != ".":
         if process_limits.available_bytes() < EACH * width + 2 * len(raw):
             raise MemoryError
-        return csv.read_csv(io.BytesIO(raw), _headerless_options(found), *found.options[1:])
-    return _WideReader(raw, found, where).table()
+        return csv.read_csv(io.BytesIO(raw), _headerless_options(opened_csv), *opened_csv.options[1:])
+    return _WideReader(raw, opened_csv, where).table()
 
 
-def _headerless_options(found: OpenedCsv) -> Any:
+def _headerless_options(opened_csv: OpenedCsv) -> Any:
     """How pyarrow reads the rows alone."""
     from pyarrow import csv
 
-    given = found.options[0]
+    given = opened_csv.options[0]
     return csv.ReadOptions(
-        use_threads=False, block_size=given.block_size, column_names=given.column_names, autogenerate_column_names=not found.head.named
+        use_threads=False, block_size=given.block_size, column_names=given.column_names, autogenerate_column_names=not opened_csv.head.named
     )
 
 
-def _rows_text(found: OpenedCsv) -> bytes:
+def _rows_text(opened_csv: OpenedCsv) -> bytes:
     """The rows: all lines below the titles."""
-    raw: bytes = found.stream.read().removeprefix(b"\xef\xbb\xbf")
+    raw: bytes = opened_csv.stream.read().removeprefix(b"\xef\xbb\xbf")
     raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     at = 0
-    for _ in range(found.options[0].skip_rows):
+    for _ in range(opened_csv.options[0].skip_rows):
         at = raw.find(b"\n", at) + 1
         if not at:
             return b""
@@ -65,11 +65,11 @@ def _rows_text(found: OpenedCsv) -> bytes:
 class _WideReader:
     """Rows of many cells.  shape  rows and columns."""
 
-    def __init__(self, raw: bytes, found: OpenedCsv, where: str) -> None:
-        self.separator = found.head.separator.encode()
-        self.names = found.options[0].column_names or [f"f{column}" for column in range(found.head.width)]
+    def __init__(self, raw: bytes, opened_csv: OpenedCsv, where: str) -> None:
+        self.separator = opened_csv.head.separator.encode()
+        self.names = opened_csv.options[0].column_names or [f"f{column}" for column in range(opened_csv.head.width)]
         self.lines = [line for line in raw.split(b"\n") if line]
-        self.found, self.where = found, where
+        self.found, self.where = opened_csv, where
         for row, line in enumerate(self.lines):
             if (cells := line.count(self.separator) + 1) != len(self.names):
                 raise DataError(f"row {row} has {cells} values, expected {len(self.names)}", where=where, hint=WIDTH_HINT)

@@ -58,12 +58,12 @@ def _term_rows(model: Classifier, found: ScoreTerms, names: dict[int, str]) -> l
     return [*rows, {"feature": "(score)", "contribution": found.score, "deviation": found.spread}]
 
 
-def _term_row(found: ScoreTerms, k: int, name: str) -> Row:
-    value, weight = float(found.value[k]), float(found.weight[k])
+def _term_row(terms: ScoreTerms, k: int, name: str) -> Row:
+    value, weight = float(terms.value[k]), float(terms.weight[k])
     return {
         "feature": name,
         "value": value,
         "weight": weight,
-        "contribution": float(found.contributions[k]),
-        "deviation": float(found.deviation[k]),
+        "contribution": float(terms.contributions[k]),
+        "deviation": float(terms.deviation[k]),
     }

@@ -101,15 +101,15 @@ def _convert_in_parts(session: Session, request: Request) -> bool:
     return True
 
 
-def _declaration_adder(found: RowRanges) -> Callable[[Dataset], Dataset] | None:
+def _declaration_adder(ranges: RowRanges) -> Callable[[Dataset], Dataset] | None:
     """What adds to some rows all that their file says of all of them; None where it has more beside them than can be told."""
-    reader, declared = found.parts[0][1], found.declared
+    reader, declared = ranges.parts[0][1], ranges.declared
     if isinstance(reader, row_ranges.Hdf5Reader):
         if reader.others or "sample_rate" in reader.X.file.attrs:
             return None
     elif not hasattr(reader, "declares_images") or "named" in declared:  # text, whose types all lines decide; a sealed table
         return None
-    said = row_ranges.declared_fields(declared, found.artifact.name) | {
+    said = row_ranges.declared_fields(declared, ranges.artifact.name) | {
         name: declared[name] for name in ("source", "licence") if name in declared
     }
     return lambda part: replace(part, **said)

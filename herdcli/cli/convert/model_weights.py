@@ -110,12 +110,14 @@ def _unit_names(session: Session, request: Request, told: list[str | None]) -> l
     return [own or (None if both else known) or request.units for own, known in zip(typed, told, strict=True)]
 
 
-def _rbm_from_weights(request: Request, found: ForeignWeights, visible: str, hidden: str, *, lowest: bool = True) -> RBM:
+def _rbm_from_weights(request: Request, weights: ForeignWeights, visible: str, hidden: str, *, lowest: bool = True) -> RBM:
     from herdcli.rbm.model import rbm_from_weights
 
     limits = None if request.value_range is None or not lowest else np.array(request.value_range)
     return replace(
-        rbm_from_weights(found.W, found.b, found.c, visible, hidden), threshold=request.threshold if lowest else None, value_range=limits
+        rbm_from_weights(weights.W, weights.b, weights.c, visible, hidden),
+        threshold=request.threshold if lowest else None,
+        value_range=limits,
     )
 
 

@@ -88,8 +88,8 @@ def write_downloaded(session: Session, entry: DatasetEntry, *, accept_licence: b
         _write(session, found, replace(found.value, source=entry.origin, licence=entry.licence, feature_names=names))
 
 
-def _write(session: Session, found: Artifact, value: Dataset) -> None:
-    outputs.write_artifact(session, value, f"{value.X.shape[0]} rows", history=outputs.RestoredHistory(found))
+def _write(session: Session, artifact: Artifact, value: Dataset) -> None:
+    outputs.write_artifact(session, value, f"{value.X.shape[0]} rows", history=outputs.RestoredHistory(artifact))
 
 
 def fetch_all(session: Session, *, accept_licence: bool) -> None:
@@ -119,9 +119,9 @@ def fetch_all(session: Session, *, accept_licence: bool) -> None:
         )
 
 
-def _plan(found: cache.Cache, wanted: list[DatasetEntry], missing: list[DatasetEntry]) -> str:
+def _plan(cache_folder: cache.Cache, wanted: list[DatasetEntry], missing: list[DatasetEntry]) -> str:
     """What there is to do, in one line."""
-    there = f"{len(wanted) - len(missing)} of {len(wanted)} sets are in {found.folder}"
+    there = f"{len(wanted) - len(missing)} of {len(wanted)} sets are in {cache_folder.folder}"
     if not missing:
         return there
     size = cache.format_megabytes(sum(entry.download_size for entry in missing))

@@ -50,16 +50,16 @@ def apply_hmm(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
 
 
 def _filter_with_particles(
-    session: Session, model: MarkovChain, given: SequenceRows, want: str, count: int, seed: int
+    session: Session, model: MarkovChain, sequences: SequenceRows, want: str, count: int, seed: int
 ) -> tuple[Dataset, str]:
     """Probabilities of the states by a particle filter, with the effective sample size of every row."""
     from herdcli.em.sequence.particle_filter import filter_hmm
 
-    sequence_rows.check_particles(session, given, want, model.states, count)
+    sequence_rows.check_particles(session, sequences, want, model.states, count)
     told, effective = filter_hmm(
-        model.states_of(given.found), model.ready().logs, given.found, count, seed, want == "smoothed", session.map
+        model.states_of(sequences.found), model.ready().logs, sequences.found, count, seed, want == "smoothed", session.map
     )
-    made = given.beside(np.column_stack([told, effective]), [*_state_names(model), sequence_rows.EFFECTIVE])
+    made = sequences.beside(np.column_stack([told, effective]), [*_state_names(model), sequence_rows.EFFECTIVE])
     return made, f"{len(told)} rows × {model.states} {want} by {count} particles, effective sample size from {effective.min():.3g}"
 
 

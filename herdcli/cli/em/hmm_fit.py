@@ -94,9 +94,9 @@ def _hmm_options(session: Session, rows: ChainSequences, request: Request) -> Ch
     )
 
 
-def _state_counts(rows: ChainSequences, request: Request, given: MarkovChain | None, mask: Array | None) -> tuple[int, int]:
-    if given is not None:
-        return given.states, given.states
+def _state_counts(rows: ChainSequences, request: Request, start: MarkovChain | None, mask: Array | None) -> tuple[int, int]:
+    if start is not None:
+        return start.states, start.states
     if request.per_class:
         return len(rows.class_names or ()), len(rows.class_names or ())
     if mask is not None:
@@ -117,24 +117,26 @@ def _transition_mask(session: Session, path: str) -> Array:
     return matrix
 
 
-def _warn_of_result(session: Session, value: MarkovChain, made: PreparedChainFit, found: SearchResult, *, request: Request) -> None:
+def _warn_of_result(session: Session, value: MarkovChain, prepared: PreparedChainFit, search: SearchResult, *, request: Request) -> None:
     """What a user should know of the result: floors, an end before the tolerance, first states of one sequence."""
     floors = int(value.ledger.floors[-2:].max(initial=0))
     if value.family is not None and value.emissions.mean is not None:
-        flat = floored_variances.warn_of_constant_columns(session.console, made.found.variance, made.rows.feature_names, value.floor)
+        flat = floored_variances.warn_of_constant_columns(
+            session.console, prepared.found.variance, prepared.rows.feature_names, value.floor
+        )
         components = int(np.prod(value.emissions.mean.shape[:2]))
         floors = max(0, floors - flat * {"spherical": 0, "tied": 1}.get(value.family, components))
     if floors:
         what = {"gaussian": "variance", "gmm": "variance", "poisson": "rate"}.get(value.emission, "probability")
         if what == "variance":
             own = request.floor is None and value.family != "spherical"
-            why = "some directions hardly vary within a state; try fewer --components" if found.size > 1 else floored_variances.DEPEND
+            why = "some directions hardly vary within a state; try fewer --components" if search.size > 1 else floored_variances.DEPEND
             floored_variances.warn_of_variance_floors(session.console, floors, what, None if own else value.floor, why)
         else:
             many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"
             session.console.note(f"{many} raised to the floor of {value.floor:.3g}")
     sequence_models.warn_of_early_end(session, value, request)
-    if found.size > 1 and made.rows.training.count == 1 and value.first.sum() > 1:
+    if search.size > 1 and prepared.rows.training.count == 1 and value.first.sum() > 1:
         session.console.warn("there is only one sequence, so the probabilities of the first state are those of its first row")
-    if found.size > 1 and made.rows.training.rows == made.rows.training.count:
+    if search.size > 1 and prepared.rows.training.rows == prepared.rows.training.count:
         session.console.warn("no sequence has a second row, so the transitions cannot be learned")

@@ -144,11 +144,11 @@ def dataset_labels(data: Dataset) -> tuple[Array | None, list[str] | None]:
     ]
 
 
-def _fit_options(request: Request, data: Dataset, rows: FitRows, given: Parameters | Array | None) -> FitOptions:
+def _fit_options(request: Request, data: Dataset, rows: FitRows, start: Parameters | Array | None) -> FitOptions:
     """What is wanted, with numbers of components where none were given."""
     from herdcli.em.fitting import FitOptions
 
-    first, last = request.components or _default_component_counts(request, rows, given)
+    first, last = request.components or _default_component_counts(request, rows, start)
     return FitOptions(
         model=request.model,
         sizes=tuple(range(first, last + 1)),
@@ -158,7 +158,7 @@ def _fit_options(request: Request, data: Dataset, rows: FitRows, given: Paramete
         floor=request.floor,
         init=request.method,
         seed=request.seed,
-        given=given,
+        given=start,
         supervised=request.per_class,
         rotation=request.rotation,
         batches=request.minibatch,
@@ -169,10 +169,10 @@ def _fit_options(request: Request, data: Dataset, rows: FitRows, given: Paramete
     )
 
 
-def _default_component_counts(request: Request, rows: FitRows, given: Parameters | Array | None) -> tuple[int, int]:
+def _default_component_counts(request: Request, rows: FitRows, start: Parameters | Array | None) -> tuple[int, int]:
     count, columns = rows.training.count, rows.training.columns
-    if given is not None:
-        size = len(given) if isinstance(given, np.ndarray) else len(given["weight"]) if "weight" in given else given["loading"].shape[1]
+    if start is not None:
+        size = len(start) if isinstance(start, np.ndarray) else len(start["weight"]) if "weight" in start else start["loading"].shape[1]
         return size, size
     if request.per_class:
         size = len(rows.class_names or ())

@@ -75,27 +75,25 @@ def _state_names(model: LinearDynamics) -> list[str]:
     return states + [name + SPREAD for name in states]
 
 
-def _forecast_rows(model: LinearDynamics, given: LDSRows, steps: int) -> tuple[Dataset, str]:
-    found, key = given.rows.found, given.rows.key
-    mean, deviation = model.forecast(given.Y, found.offsets, given.U, steps)
-    names = given.rows.data.feature_names or [f"x{d + 1}" for d in range(model.columns)]
-    columns = None if key is None else {given.rows.column: np.repeat(key[found.chosen[found.offsets[:-1]]], steps)}
+def _forecast_rows(model: LinearDynamics, rows: LDSRows, steps: int) -> tuple[Dataset, str]:
+    found, key = rows.rows.found, rows.rows.key
+    mean, deviation = model.forecast(rows.Y, found.offsets, rows.U, steps)
+    names = rows.rows.data.feature_names or [f"x{d + 1}" for d in range(model.columns)]
+    columns = None if key is None else {rows.rows.column: np.repeat(key[found.chosen[found.offsets[:-1]]], steps)}
     X = np.concatenate([mean, deviation], axis=1)
     made = Dataset(X, feature_names=[*names, *(name + SPREAD for name in names)], columns=columns)
     of = f" of {found.count} sequences" if found.count > 1 else ""
     return made, f"{len(X)} forecast rows{of} × {model.columns} columns with their standard deviations"
 
 
-def _filter_with_particles(
-    session: Session, model: LinearDynamics, given: LDSRows, want: str, count: int, seed: int
-) -> tuple[Dataset, str]:
+def _filter_with_particles(session: Session, model: LinearDynamics, rows: LDSRows, want: str, count: int, seed: int) -> tuple[Dataset, str]:
     """The same by a particle filter, with the effective sample size of every row."""
     from herdcli.em.sequence.particle_filter import filter_lds
 
-    sequence_rows.check_particles(session, given.rows, want, model.states, count)
-    told = filter_lds(model.parameters, given.Y, given.rows.found.offsets, given.U, count, seed, want == "smoothed", session.map)
+    sequence_rows.check_particles(session, rows.rows, want, model.states, count)
+    told = filter_lds(model.parameters, rows.Y, rows.rows.found.offsets, rows.U, count, seed, want == "smoothed", session.map)
     X = np.concatenate([told.mean, told.deviation, told.effective[:, None]], axis=1)
-    made = given.rows.beside(X, [*_state_names(model), sequence_rows.EFFECTIVE])
+    made = rows.rows.beside(X, [*_state_names(model), sequence_rows.EFFECTIVE])
     least = f"effective sample size from {told.effective.min():.3g}"
     likelihood = f"log-likelihood {told.log_likelihood / len(X):.6g} a row"
     return made, f"{len(X)} rows × {model.states} {want} states by {count} particles, {least}, {likelihood}"

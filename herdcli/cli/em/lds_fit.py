@@ -108,7 +108,9 @@ def _initial_model(session: Session, rows: DynamicsSequences, request: Request) 
     return value
 
 
-def _warn_of_result(session: Session, value: LinearDynamics, made: PreparedDynamicsFit, found: SearchResult, *, request: Request) -> None:
+def _warn_of_result(
+    session: Session, value: LinearDynamics, prepared: PreparedDynamicsFit, search: SearchResult, *, request: Request
+) -> None:
     """What a user should know of the result."""
     console = session.console
     floors, known = int(value.ledger.floors[-2:].max(initial=0)), value.known

@@ -40,11 +40,11 @@ def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
     _warn_of_result(session, value, found, request)
 
 
-def _summarize(value: Made, found: SearchResult, request: Request) -> str:
+def _summarize(value: Made, search: SearchResult, request: Request) -> str:
     from herdcli.em.artifacts import Clusters
 
     part = TABLE[request.model].part
-    of = f" (best of {len(found.scores)} tried)" if len(found.scores) > 1 else ""
+    of = f" (best of {len(search.scores)} tried)" if len(search.scores) > 1 else ""
     last = float(value.ledger.log_likelihood[-1])
     figure = f"squared error {abs(last):.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
     if request.bayes:
@@ -54,25 +54,25 @@ def _summarize(value: Made, found: SearchResult, request: Request) -> str:
         f"{request.minibatch} minibatches" if request.minibatch and request.model == "kmeans" else f"{count} iteration{'s' * (count != 1)}"
     )
     if len(value.ledger.log_likelihood) == 1 and request.model == "pca":
-        return f"{found.size} {part}{'s' if found.size != 1 else ''}, {figure}"
-    size = len(value.centre) if isinstance(value, Clusters) else found.size
+        return f"{search.size} {part}{'s' if search.size != 1 else ''}, {figure}"
+    size = len(value.centre) if isinstance(value, Clusters) else search.size
     each = f" for each of {len(value.known.class_names or ())} classes" if request.per_class and request.components and value.known else ""
     return f"{size} {part}{'s' if size != 1 else ''}{each}{of}, {steps}, {figure}"
 
 
-def _warn_of_result(session: Session, value: Made, found: SearchResult, request: Request) -> None:
+def _warn_of_result(session: Session, value: Made, search: SearchResult, request: Request) -> None:
     """What a user should know of the result: floors, an end before the tolerance, a bound of the range."""
     from herdcli.em.artifacts import Clusters, FactorModel, Mixture
     from herdcli.numerics.factor_model import identifiable_factors
 
-    if isinstance(value, Clusters) and len(value.centre) < found.size:
+    if isinstance(value, Clusters) and len(value.centre) < search.size:
         few = f"{len(value.centre)} different centre{'s' * (len(value.centre) != 1)}"
         why = (
             "the training rows have no more different values"
             if not value.ledger.log_likelihood[-1]
             else "the others ended at the same centres"
         )
-        session.console.warn(f"{found.size} clusters were wanted, but {few} found: {why}")
+        session.console.warn(f"{search.size} clusters were wanted, but {few} found: {why}")
 
     many = int(value.ledger.floors[-2:].max(initial=0))
     if isinstance(value, (Mixture, FactorModel)) and request.model != "pca":
@@ -81,18 +81,18 @@ def _warn_of_result(session: Session, value: Made, found: SearchResult, request:
         flat = floored_variances.warn_of_constant_columns(
             session.console, known.base_variance, known.feature_names, value.floor, bayes=request.bayes
         )
-        _warn_of_floored_variances(session, value, many - flat * value.floors_of_a_column, found.size, request)
-    if isinstance(value, Mixture) and request.bayes and value.occupied_components < found.size:
-        session.console.note(f"{value.occupied_components} of {found.size} components hold rows; the others are empty")
+        _warn_of_floored_variances(session, value, many - flat * value.floors_of_a_column, search.size, request)
+    if isinstance(value, Mixture) and request.bayes and value.occupied_components < search.size:
+        session.console.note(f"{value.occupied_components} of {search.size} components hold rows; the others are empty")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
-    if isinstance(value, FactorModel) and value.model == "fa" and found.size > (most := identifiable_factors(len(value.mean))):
+    if isinstance(value, FactorModel) and value.model == "fa" and search.size > (most := identifiable_factors(len(value.mean))):
         factors = f"{most} factor{'s' if most != 1 else ''}"
-        session.console.warn(f"{len(value.mean)} columns determine at most {factors}: these {found.size} are not unique")
-    if found.size == 1 and len(found.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
+        session.console.warn(f"{len(value.mean)} columns determine at most {factors}: these {search.size} are not unique")
+    if search.size == 1 and len(search.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
         session.console.note("this criterion chooses one component; --covariance diagonal has fewer parameters and may find more")
-    if request.components is not None and len(found.scores) > 1 and found.size == request.components[1]:
-        session.console.warn(f"the best number of components is the end of the range, {found.size}; try a wider one")
+    if request.components is not None and len(search.scores) > 1 and search.size == request.components[1]:
+        session.console.warn(f"the best number of components is the end of the range, {search.size}; try a wider one")
 
 
 def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, many: int, size: int, request: Request) -> None:

@@ -229,7 +229,7 @@ class Request:
     label: str | None = shared_options.label()
     seed: int = shared_options.seed()
 
-    def resolved(self, given: frozenset[str]) -> Request:
+    def resolved(self, typed_options: frozenset[str]) -> Request:
         """With quasi-Newton steps where the model has them, unless they were forbidden; records of before there were any have none."""
         able = self.model == "lds"
         return replace(self, accelerate=able if self.accelerate is None else self.accelerate and able)

@@ -95,8 +95,8 @@ def warn_of_early_end(session: Session, value: Model, request: Request) -> None:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
 
 
-def _summarize(value: Model, found: SearchResult) -> str:
-    of = f" (best of {len(found.scores)} tried)" if len(found.scores) > 1 else ""
+def _summarize(value: Model, search: SearchResult) -> str:
+    of = f" (best of {len(search.scores)} tried)" if len(search.scores) > 1 else ""
     iterations = int(value.restarts.iterations[value.restarts.best])
     last = float(value.ledger.log_likelihood[-1])
-    return f"{found.size} state{'s' * (found.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"
+    return f"{search.size} state{'s' * (search.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"

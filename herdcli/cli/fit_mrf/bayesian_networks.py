@@ -192,34 +192,34 @@ def _match_variables(
     return made, model.cardinality, model.names
 
 
-def _choose_parents(session: Session, given: BayesianNetworkRows, request: Request) -> Parents:
+def _choose_parents(session: Session, rows: BayesianNetworkRows, request: Request) -> Parents:
     """Of the network that is given, else a tree or what hill climbing finds."""
     from herdcli.markov.learning import bayesian_networks
     from herdcli.markov.model.graphs.dag import network_parents
 
-    if given.model is not None:
-        found = network_parents(given.model)
+    if rows.model is not None:
+        found = network_parents(rows.model)
         if found is None:
             what = "is not a Bayesian network: that needs one table per variable, for the variable given its parents"
             raise DataError(what, where=session.inputs["network"].name)
         return found
-    count = len(given.cases.cardinality)
+    count = len(rows.cases.cardinality)
     if request.structure_kind == "independent":
         return tuple(() for _ in range(count))
     if request.structure_kind == "chow-liu":
-        return bayesian_networks.chow_liu_tree(given.cases)
-    return structure_search.search_parents(session, given.cases, given.names, request)
+        return bayesian_networks.chow_liu_tree(rows.cases)
+    return structure_search.search_parents(session, rows.cases, rows.names, request)
 
 
-def _fit_record(given: BayesianNetworkRows, learned: LearnedTables, request: Request) -> Fit:
+def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, request: Request) -> Fit:
     """The record; its log-likelihood is of the training rows without gaps, which those of other rows can be compared with."""
     from herdcli.markov.learning import bayesian_networks
 
-    method, cases = learned.method, given.cases
+    method, cases = learned.method, rows.cases
     tables = method.tables_of(learned.state.tables)
     return bayesian_networks.fit_record(
         cases, method.scopes, method.expected(tables)[0], steps=learned.state.step,
         converged=cases.complete or method.met(learned.state), trace=np.diff(learned.state.objective) / float(cases.weight.sum()),
         log_likelihood=bayesian_networks.complete_log_likelihood(cases, method.scopes, tables), smoothing=request.smoothing,
-        holdout=(given.holdout, given.holdout_split),
+        holdout=(rows.holdout, rows.holdout_split),
     )  # fmt: skip

@@ -46,12 +46,12 @@ def select_pairs(
     return found
 
 
-def _write_path(session: Session, path: str, made: PenaltyPath, share: Array | None) -> None:
+def _write_path(session: Session, path: str, penalty_path: PenaltyPath, share: Array | None) -> None:
     """A row a penalty and pair with a weight: both regressions' weights, and how often halves of the rows have it."""
     from herdcli.cli.frame.output import outputs
 
     lines = ["penalty,score,first,second,weight_first,weight_second" + ("" if share is None else ",chosen")]
-    for penalty, score, weight in zip(made.penalty.tolist(), made.score.tolist(), made.weight, strict=True):
+    for penalty, score, weight in zip(penalty_path.penalty.tolist(), penalty_path.score.tolist(), penalty_path.weight, strict=True):
         for i, j in np.argwhere(np.triu((weight != 0) | (weight.T != 0), 1)).tolist():
             row = [penalty, score, i, j, float(weight[j, i]), float(weight[i, j])]
             lines.append(",".join(map(repr, [*row, *([] if share is None else [float(share[i, j])])])))

@@ -54,14 +54,14 @@ def _require_memory(session: Session, learner: Learner) -> None:
             session.console.note(line)
 
 
-def _induce_pairs(session: Session, inputs: LearningInputs, asked: LearningSettings, request: Request) -> LearningInputs:
+def _induce_pairs(session: Session, inputs: LearningInputs, settings: LearningSettings, request: Request) -> LearningInputs:
     """The problem with --induce pairs more."""
     from herdcli.artifacts import memory_budget
     from herdcli.markov.learning import induction
 
     assert inputs.pairs is not None
     limit = session.max_memory or memory_budget.default_limit()
-    asked_pairs = induction.Induction(inputs.problem, inputs.pairs, request.induce, asked, request.smoothing, limit)
+    asked_pairs = induction.Induction(inputs.problem, inputs.pairs, request.induce, settings, request.smoothing, limit)
     problem, added = session.run_preparation(asked_pairs, label="inducing")
     if added:
         (i, j, first), (*_, last) = added[0], added[-1]
@@ -90,7 +90,7 @@ def _note_heldout_rows(session: Session, fit: Fit) -> None:
 
 
 def _save_network(
-    session: Session, inputs: LearningInputs, asked: LearningSettings, learned: LearnedFactors, request: Request, form: str
+    session: Session, inputs: LearningInputs, settings: LearningSettings, learned: LearnedFactors, request: Request, form: str
 ) -> None:
     from herdcli.artifacts import memory_budget
     from herdcli.markov.learning import fit_summary
@@ -101,12 +101,12 @@ def _save_network(
         made, problem.rows, session.max_memory or memory_budget.default_limit()
     )  # fmt: skip
     fit = fit_summary.fit_record(
-        problem, learned, asked.algorithm, log_likelihood=likelihood, smoothing=request.smoothing,
+        problem, learned, settings.algorithm, log_likelihood=likelihood, smoothing=request.smoothing,
         holdout=inputs.holdout, holdout_split=inputs.holdout_split,
     )  # fmt: skip
     if not learned.converged:
-        message = f"{asked.algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
-        single = asked.algorithm == "loopy-is" and not asked.double_loop
+        message = f"{settings.algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
+        single = settings.algorithm == "loopy-is" and not settings.double_loop
         hint = (
             "--damping 0.7, or --double-loop, which always converges"
             if single
@@ -117,5 +117,5 @@ def _save_network(
         session.console.warn(f"{message}; {hint}")
     _note_heldout_rows(session, fit)
     told = "" if likelihood != likelihood else f", log-likelihood {likelihood:.6g} nats a row"
-    summary = f"{made.count} variables, {len(learned.factors)} clusters, {asked.algorithm}, {learned.iterations} iterations{told}"
+    summary = f"{made.count} variables, {len(learned.factors)} clusters, {settings.algorithm}, {learned.iterations} iterations{told}"
     write_network(session, replace(made, fit=fit if form == "hdf5" else None), summary, form, inputs.history)

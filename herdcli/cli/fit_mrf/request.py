@@ -292,9 +292,9 @@ class Request:
     levels_are_states = True  # of columns of text, which are no one-hot columns here
     default_roles = frozenset[str]()  # every column is a variable
 
-    def resolved(self, given: frozenset[str]) -> Request:
+    def resolved(self, typed_options: frozenset[str]) -> Request:
         """With one pseudo-row where nothing was said of smoothing: else rows with states that no training row has are impossible."""
-        return self if "smoothing" in given else replace(self, smoothing=0.0 if self.moments else 1.0)
+        return self if "smoothing" in typed_options else replace(self, smoothing=0.0 if self.moments else 1.0)
 
     @property
     def is_directed(self) -> bool:

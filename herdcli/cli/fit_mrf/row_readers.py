@@ -138,25 +138,25 @@ def _blocks_in_memory(states: inputs.EncodedStates) -> MemoryBlocks:
     return MemoryBlocks(len(states.x), cut)
 
 
-def rows_in_files(session: Session, request: Request, found: RowRanges) -> CountableRows | None:
+def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> CountableRows | None:
     """Rows that stay in their files; None where all of them must be seen to read one."""
-    head = found.read(0, 1)
-    if head.class_names and not hasattr(found.parts[0][1], "further"):  # labels of text, numbered anew in each stretch
+    head = ranges.read(0, 1)
+    if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # labels of text, numbered anew in each stretch
         return None
-    values = _choose_reading(request, head, found.declared)
+    values = _choose_reading(request, head, ranges.declared)
     if values is None:
         return None
-    if found.artifact.recoding.codes or (found.account and found.account.truths):  # whose names of states in_memory knows
+    if ranges.artifact.recoding.codes or (ranges.account and ranges.account.truths):  # whose names of states in_memory knows
         return None
-    session.inputs["data"] = artifact = found.artifact
-    session.account_for(found)
+    session.inputs["data"] = artifact = ranges.artifact
+    session.account_for(ranges)
     if artifact.kind != "dataset" or artifact.recoding:
         session.recoding = artifact.recoding
-    session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
-    shape = found.declared.get("image_shape")
-    names = found.names if found.declared.get("named", True) else None
-    source = FileStateBlocks(found, values, streamed_rows.assign_parts(found, request.split, request.seed))
-    layout = UnitLayout(found.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
+    session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
+    shape = ranges.declared.get("image_shape")
+    names = ranges.names if ranges.declared.get("named", True) else None
+    source = FileStateBlocks(ranges, values, streamed_rows.assign_parts(ranges, request.split, request.seed))
+    layout = UnitLayout(ranges.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
     return CountableRows(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values=values)
 
 

@@ -61,18 +61,20 @@ def _read_edges(session: Session, path: str | None, role: str, names: list[str] 
     return [(i, j) for i, j in found]
 
 
-def _report_support(session: Session, made: Parents, support: Array, names: list[str] | None, request: Request) -> None:
+def _report_support(session: Session, parents: Parents, support: Array, names: list[str] | None, request: Request) -> None:
     """Shares of the samples that have each edge, and its two variables joined in either direction."""
-    titles = names or [f"x{i}" for i in range(len(made))]
-    weak = [(i, j) for j, of in enumerate(made) for i in of if support[i, j] + support[j, i] < 0.5]
+    titles = names or [f"x{i}" for i in range(len(parents))]
+    weak = [(i, j) for j, of in enumerate(parents) for i in of if support[i, j] + support[j, i] < 0.5]
     few = ", ".join(f"{titles[i]} → {titles[j]}" for i, j in weak[:5]) + (" …" if len(weak) > 5 else "")
     told = f"; {len(weak)} of the edges are in fewer than half of them: {few}" if weak else "; every edge is in half of them or more"
     session.console.note(f"bootstrap: {request.bootstrap} samples{told}")
     if request.support is None:
         return
+    edges = sorted(zip(*np.nonzero(support), strict=True), key=lambda edge: (-support[edge], edge))
+    either = support + support.T
     rows = [
-        f"{_quote_name(titles[i])},{_quote_name(titles[j])},{support[i, j]:.17g},{support[i, j] + support[j, i]:.17g},{int(i in made[j])}"
-        for i, j in sorted(zip(*np.nonzero(support), strict=True), key=lambda edge: (-support[edge], edge))
+        f"{_quote_name(titles[i])},{_quote_name(titles[j])},{support[i, j]:.17g},{either[i, j]:.17g},{int(i in parents[j])}"
+        for i, j in edges
     ]
     content = "\n".join(["parent,child,support,either_direction,in_network", *rows]) + "\n"
 

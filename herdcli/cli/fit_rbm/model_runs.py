@@ -237,7 +237,7 @@ def _learn_models(
     groups: ClassGroups,
     problem: LearningProblem,
     units: Sequence[int],
-    given: FitInputs,
+    inputs: FitInputs,
     away: RemoteGroups | None,
 ) -> tuple[list[LearnedModel], dict[str, object]]:
     """The models of a problem, which have these numbers, and what else was learned: the numbers of hidden units that were tried, and what
@@ -250,33 +250,33 @@ def _learn_models(
         found = hidden_size.choose_hidden_size(session, problem, len(groups.names))
         state, more["sizes"] = found.state, found.sizes
     else:
-        going_on = partial(_shorter_request, session, request, given), partial(_resume_with_more_epochs, session, problem)
+        going_on = partial(_shorter_request, session, request, inputs), partial(_resume_with_more_epochs, session, problem)
         longer = None if problem.settings.average_scores else going_on
         label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"
         state = session.run(RBMLearning(problem, session.map, away), label=label, longer=longer)
     if state.log_scale is not None:
-        state, freed = class_models.rescale_rows(groups, state, given.rows.column_mean, given.rows.column_scale, len(given.labels or ()))
+        state, freed = class_models.rescale_rows(groups, state, inputs.rows.column_mean, inputs.rows.column_scale, len(inputs.labels or ()))
         more |= freed
     made = class_models.collect_models(
-        groups, state, problem.settings, units, scored=given.scored, keep=bool(request.keep_state), map=session.map
+        groups, state, problem.settings, units, scored=inputs.scored, keep=bool(request.keep_state), map=session.map
     )
     if problem.known is not None:
         made = [replace(one, training_energy=None) for one in made]  # what is there of a row has another free energy than the row
     return made, more
 
 
-def _shorter_request(session: Session, request: Request, given: FitInputs, state: LearningState) -> Request:
+def _shorter_request(session: Session, request: Request, inputs: FitInputs, state: LearningState) -> Request:
     """The request of the run of fewer epochs that a state is of: with its epochs, and with the rate that was chosen for them."""
     from herdcli.rbm.learning.class_rows import largest_class_size
 
-    fewer = given.settings.epochs - len(state.trace)
+    fewer = inputs.settings.epochs - len(state.trace)
     asked: Request = session.request  # type: ignore[assignment]
     if fewer <= 0:
         return asked
     if not request.model:
-        fewer_epochs = replace(given.settings, epochs=len(state.trace))
+        fewer_epochs = replace(inputs.settings, epochs=len(state.trace))
         chosen = request.fitted(
-            fewer_epochs, largest_class_size(given.y, given.rows.split), partial(largest_moment, given.rows, given.settings)
+            fewer_epochs, largest_class_size(inputs.y, inputs.rows.split), partial(largest_moment, inputs.rows, inputs.settings)
         )
         asked = replace(asked, learning_rate=chosen.learning_rate)
     return replace(asked, epochs=request.epochs - fewer)

@@ -98,18 +98,18 @@ def apply_recurrent(session: Session, fitted: Artifact, request: Applied) -> tup
     return made, f"{len(X)} rows × {model.columns} columns expected by the rows before them, {how}"
 
 
-def _output_names(model: RecurrentRBM, given: RecurrentRows) -> list[str] | None:
-    return model.feature_names or given.rows.data.feature_names
+def _output_names(model: RecurrentRBM, rows: RecurrentRows) -> list[str] | None:
+    return model.feature_names or rows.rows.data.feature_names
 
 
-def _forecast_rows(session: Session, model: RecurrentRBM, given: RecurrentRows, steps: int, seed: int) -> tuple[Dataset, str]:
+def _forecast_rows(session: Session, model: RecurrentRBM, rows: RecurrentRows, steps: int, seed: int) -> tuple[Dataset, str]:
     """Rows that follow each sequence: means and standard deviations over sequences that are drawn on from its end."""
     from herdcli.algorithm import run_algorithm
     from herdcli.rbm.recurrent.artifacts import states_after
     from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
 
-    found, key = given.rows.found, given.rows.key
-    state, last = states_after(model.model, given.v, found.offsets)
+    found, key = rows.rows.found, rows.rows.key
+    state, last = states_after(model.model, rows.v, found.offsets)
     drawing = SequenceSampling(
         model.model,
         FUTURES * found.count,
@@ -122,8 +122,8 @@ def _forecast_rows(session: Session, model: RecurrentRBM, given: RecurrentRows, 
     session.require_memory(drawing.memory(), f"{FUTURES} futures of {found.count} sequences")
     futures = model.restored(run_algorithm(drawing).reshape(-1, model.columns)).reshape(found.count, FUTURES, steps, model.columns)
     X = np.concatenate([futures.mean(axis=1), futures.std(axis=1)], axis=2).reshape(found.count * steps, -1)
-    names = _output_names(model, given) or [f"x{d + 1}" for d in range(model.columns)]
-    columns = None if key is None else {given.rows.column: np.repeat(key[found.chosen[found.offsets[:-1]]], steps)}
+    names = _output_names(model, rows) or [f"x{d + 1}" for d in range(model.columns)]
+    columns = None if key is None else {rows.rows.column: np.repeat(key[found.chosen[found.offsets[:-1]]], steps)}
     of = f" of {found.count} sequences" if found.count > 1 else ""
     made = Dataset(X, feature_names=[*names, *(name + SPREAD for name in names)], columns=columns)
     return made, f"{len(X)} forecast rows{of} × {model.columns} columns with their standard deviations, {FUTURES} futures"

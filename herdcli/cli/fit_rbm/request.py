@@ -391,21 +391,23 @@ class Request:
 
         return ROLES if self.per_class or self.labels or self.pairs else frozenset()
 
-    def resolved(self, given: frozenset[str]) -> Request:
+    def resolved(self, typed_options: frozenset[str]) -> Request:
         """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
-        refuse_typed(self, given)
+        refuse_typed(self, typed_options)
         if self.algorithm == "auto":
-            return replace(self, algorithm=self._suitable_algorithm(), suited=True).resolved(given)
+            return replace(self, algorithm=self._suitable_algorithm(), suited=True).resolved(typed_options)
         if self.recurrent:
-            return SequencesRequest(**vars(self)).settled(given)
+            return SequencesRequest(**vars(self)).settled(typed_options)
         if self.pairs:
-            units = self.units if "units" in given else None
+            units = self.units if "units" in typed_options else None
             return replace(
-                self.with_chosen_settings(self.resolve_pairs(given)), units=units, epochs=self.epochs if "epochs" in given else 0
+                self.with_chosen_settings(self.resolve_pairs(typed_options)),
+                units=units,
+                epochs=self.epochs if "epochs" in typed_options else 0,
             )
         if self.layers or self.below:
             return LayersRequest(**vars(self))
-        return self if self.model is None else replace(self, typed=tuple(sorted(given & vars(self).keys())))
+        return self if self.model is None else replace(self, typed=tuple(sorted(typed_options & vars(self).keys())))
 
     @staticmethod
     def unset_options(parameters: Mapping[str, object]) -> Collection[str]:
@@ -505,12 +507,12 @@ class Request:
         lacking = {"rate": self.learning_rate is None, "centering": self.centering is None, "decay": self.weight_decay is None}
         return fill_defaults(chosen, rows, **lacking, moment=moment)
 
-    def resolve_pairs(self, given: Collection[str]) -> Settings:
+    def resolve_pairs(self, typed_options: Collection[str]) -> Settings:
         """What was typed, and for the rest the settings for pairs."""
         from herdcli.rbm.pairs import DEFAULTS
 
-        typed = {one.name: getattr(self, one.name) for one in fields(DEFAULTS) if one.name in given}
-        if "units" in given:
+        typed = {one.name: getattr(self, one.name) for one in fields(DEFAULTS) if one.name in typed_options}
+        if "units" in typed_options:
             typed = {"visible_units": self.units, "hidden_units": self.units} | typed
         return replace(DEFAULTS, **typed)
 
@@ -567,21 +569,21 @@ class SequencesRequest(Request):
     track_likelihood: bool | None = unrecorded()
     model: str | None = input_file()
 
-    def settled(self, given: Collection[str]) -> SequencesRequest:
+    def settled(self, typed_options: Collection[str]) -> SequencesRequest:
         """With the settings for sequences where none were typed.  Raises BadUsage for options of other models."""
         from herdcli.rbm.recurrent.settings import ALGORITHMS, RecurrentSettings, fill_defaults
 
-        for name in (name for name in vars(SequencesRequest)["__annotations__"] if name in given):
+        for name in (name for name in vars(SequencesRequest)["__annotations__"] if name in typed_options):
             raise BadUsage(
                 f"--recurrent and {_option_text(name)} exclude each other", hint="--recurrent learns one model of whole sequences"
             )
         if self.algorithm not in ALGORITHMS:
             raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
-        if self.algorithm == "exact" and "steps" in given:
+        if self.algorithm == "exact" and "steps" in typed_options:
             raise BadUsage("--steps has no meaning with --algorithm exact", hint="leave it out")
-        typed = {each.name: getattr(self, each.name) for each in fields(RecurrentSettings) if each.name in given}
+        typed = {each.name: getattr(self, each.name) for each in fields(RecurrentSettings) if each.name in typed_options}
         layers = {name: units for name in ("visible_units", "hidden_units") if (units := getattr(self, name) or self.units)}
-        settings = fill_defaults(RecurrentSettings(**typed | layers | {"seed": self.seed}), given)
+        settings = fill_defaults(RecurrentSettings(**typed | layers | {"seed": self.seed}), typed_options)
         return replace(self, **vars(settings))
 
     def asked(self) -> RecurrentSettings:

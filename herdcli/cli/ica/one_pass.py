@@ -67,24 +67,24 @@ def sum_and_learn(session: Session, request: Request) -> None:
             raise
 
 
-def _rows_in_files(session: Session, request: Request, found: RowRanges) -> MomentRows | None:
+def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> MomentRows | None:
     """Rows that stay in their files; None where all of them must be seen to read one."""
     from herdcli.cli.frame.rows.column_order import warn_of_weights
     from herdcli.cli.ica import inputs
 
-    head, artifact = found.read(0, 1), found.artifact
-    others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
-    numbered = (request.split is not None or found.split() is None) and head.class_names and not hasattr(found.parts[0][1], "further")
+    head, artifact = ranges.read(0, 1), ranges.artifact
+    others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
+    numbered = (request.split is not None or ranges.split() is None) and head.class_names and not hasattr(ranges.parts[0][1], "further")
     if artifact.recoding or others or numbered:
         return None
     session.inputs["data"] = artifact
-    session.account_for(found)
-    session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
+    session.account_for(ranges)
+    session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
     warn_of_weights(session, head)
-    whole = inputs.has_no_heldout(request, found.split() is not None)
-    split = np.zeros(found.count, dtype=np.uint8) if whole else streamed_rows.assign_parts(found, request.split, request.seed)
-    shape, names = found.declared.get("image_shape"), found.names if found.declared.get("named", True) else None
-    source = FileBlocks(found, block_moments.row_uses(split))
+    whole = inputs.has_no_heldout(request, ranges.split() is not None)
+    split = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_parts(ranges, request.split, request.seed)
+    shape, names = ranges.declared.get("image_shape"), ranges.names if ranges.declared.get("named", True) else None
+    source = FileBlocks(ranges, block_moments.row_uses(split))
     return MomentRows(source, split, head.X.shape[1], names, None if shape is None else np.asarray(shape), artifact)
 
 

@@ -36,8 +36,8 @@ def learn_filters(session: Session, rows: WhitenedRows, request: Request) -> Non
         raise found.failure
 
 
-def _convergence_warning(found: ICAFit, request: Request) -> str:
-    message = f"not converged after {found.iterations} iteration{'' if found.iterations == 1 else 's'}: {found.unconverged}"
+def _convergence_warning(fit: ICAFit, request: Request) -> str:
+    message = f"not converged after {fit.iterations} iteration{'' if fit.iterations == 1 else 's'}: {fit.unconverged}"
     if request.on_nonconvergence == "error":
         raise NotConverged(message, hint="raise --iterations")
     return message

@@ -329,11 +329,11 @@ class Request:
     exact: bool = shared_options.exact(EXACT)
     simd: str | None = where_given(lambda value: value == "avx2+fma")
 
-    def resolved(self, given: frozenset[str]) -> Request:
+    def resolved(self, typed_options: frozenset[str]) -> Request:
         """With the rule of Stein's kernels, --by of chains, and the instruction set where its sums differ in their last bits."""
         from herdcli import fast
 
-        ours = replace(self, rule="greedy") if self.uses_scores and "rule" not in given else self
+        ours = replace(self, rule="greedy") if self.uses_scores and "rule" not in typed_options else self
         ours = replace(ours, by="chain", thin_by_chain=False) if ours.thin_by_chain and ours.by is None else ours
         return replace(ours, simd="avx2+fma") if fast.instruction_set() == "avx2+fma" else ours
 

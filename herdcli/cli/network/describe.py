@@ -39,49 +39,50 @@ def write_description(session: Session, loaded: Artifact, form: str, seed: int) 
         outputs.write_artifact(session, _description_table(network, found), summary, history=loaded, format=form, leading=leading)
 
 
-def _related_variables(network: Network, found: GraphDescription, i: int) -> dict[str, list[str]]:
+def _related_variables(network: Network, description: GraphDescription, i: int) -> dict[str, list[str]]:
     """The names of what is about a variable."""
 
     def named(variables: list[int]) -> list[str]:
         return [network.name(j) for j in variables]
 
-    if found.parents is None:
-        return {"neighbours": named(sorted(found.near[i]))}
+    if description.parents is None:
+        return {"neighbours": named(sorted(description.near[i]))}
     return {
-        "parents": named(list(found.parents[i])),
-        "children": named(found.children[i]),
-        "markov_blanket": named(found.blanket(i)),
-        "ancestors": named(found.ancestors(i)),
-        "descendants": named(found.descendants(i)),
-        "moral_neighbours": named(sorted(found.near[i])),
+        "parents": named(list(description.parents[i])),
+        "children": named(description.children[i]),
+        "markov_blanket": named(description.blanket(i)),
+        "ancestors": named(description.ancestors(i)),
+        "descendants": named(description.descendants(i)),
+        "moral_neighbours": named(sorted(description.near[i])),
     }
 
 
-def _description_json(network: Network, found: GraphDescription) -> dict[str, object]:
-    moral = [[network.name(i), network.name(j)] for i in range(network.count) for j in sorted(found.near[i]) if i < j]
-    edges = {} if found.parents is None else {
-        "edges": [[network.name(j), network.name(i)] for i, above in enumerate(found.parents) for j in above]
+def _description_json(network: Network, description: GraphDescription) -> dict[str, object]:
+    moral = [[network.name(i), network.name(j)] for i in range(network.count) for j in sorted(description.near[i]) if i < j]
+    edges = {} if description.parents is None else {
+        "edges": [[network.name(j), network.name(i)] for i, above in enumerate(description.parents) for j in above]
     }  # fmt: skip
     variables = [
-        {"name": network.name(i), "states": network.states_of(i) or int(network.cardinality[i])} | _related_variables(network, found, i)
+        {"name": network.name(i), "states": network.states_of(i) or int(network.cardinality[i])}
+        | _related_variables(network, description, i)
         for i in range(network.count)
     ]
     return {
-        "directed": found.parents is not None,
+        "directed": description.parents is not None,
         "variables": network.count,
         "factors": network.factor_count,
-        "treewidth": {"at_least": found.least, "at_most": None if found.most < 0 else found.most},
-        "junction_tree_cells": None if found.cells != found.cells else round(found.cells),
+        "treewidth": {"at_least": description.least, "at_most": None if description.most < 0 else description.most},
+        "junction_tree_cells": None if description.cells != description.cells else round(description.cells),
         **edges,
         "moral_edges": moral,
         "nodes": variables,
     }
 
 
-def _description_table(network: Network, found: GraphDescription) -> Dataset:
+def _description_table(network: Network, description: GraphDescription) -> Dataset:
     from herdcli.artifacts.dataset import Dataset
 
-    rows = [_related_variables(network, found, i) for i in range(network.count)]
+    rows = [_related_variables(network, description, i) for i in range(network.count)]
     words = {"variable": [network.name(i) for i in range(network.count)]} | {key: [", ".join(row[key]) for row in rows] for key in rows[0]}
     texts = {name: np.array(column, dtype=str) for name, column in words.items()}
     return Dataset(network.cardinality.astype(np.float64)[:, None], feature_names=["states"], columns=texts)

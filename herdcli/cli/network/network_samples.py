@@ -42,14 +42,14 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
     return made, f"{len(X)} rows × {X.shape[1]} variables"
 
 
-def _require_names(session: Session, known: Recoding) -> None:
+def _require_names(session: Session, recoding: Recoding) -> None:
     """What is said where a format has no place for names of states; refused where a number would be read as the name of another state."""
     from herdcli.artifacts.formats import format_detection
 
     form = format_detection.output_format_from_suffix(session.output) or "hdf5"
-    if not known.levels or form in ("hdf5", "parquet", "csv"):
+    if not recoding.levels or form in ("hdf5", "parquet", "csv"):
         return
-    for name, levels in known.levels.items():
+    for name, levels in recoding.levels.items():
         for place, level in enumerate(levels):
             if str(place) in levels and str(place) != level:
                 message = f"{form} has no names of states: {place}, the place of state '{level}' of '{name}', is the name of another one"

@@ -71,9 +71,9 @@ def learn_in_parts(session: Session, request: Request) -> None:
         shards.finish_units(session, made, "parts", finish, given.data, request)
 
 
-def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Settings, request: Request, given: ExampleInput) -> None:
+def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Settings, request: Request, example_input: ExampleInput) -> None:
     """Learn all parts in every round, and save a `classifier`."""
-    train, chosen = _partition_rows(session, rows, settings, request, given.name)
+    train, chosen = _partition_rows(session, rows, settings, request, example_input.name)
     settings, table = _race_settings(session, rows, train, settings, request)
     source = learning_rounds.PartSource(rows.X, rows.y, rows.weight, [train[part] for part in chosen])
     columns, size = rows.X.shape[1] + 1, row_sources.rows_per_block(settings)
@@ -84,7 +84,7 @@ def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Setti
     if request.coverage is not None:
         made = replace(made, coverage=Coverage(level=request.coverage, alpha=1.0 - request.coverage))
     made = calibrate_model(heldout_scores.with_heldout_scores(replace(made, feature_names=rows.feature_names, race=table), rows))
-    _save_model(session, made, f"{request.rounds} rounds of {request.parts} parts", given.data)
+    _save_model(session, made, f"{request.rounds} rounds of {request.parts} parts", example_input.data)
 
 
 def _partition_rows(

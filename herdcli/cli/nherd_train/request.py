@@ -349,7 +349,7 @@ class Request:
     seed: int = shared_options.seed()
     defaults: str | None = where_given(lambda value: value == STANDARDIZED)  # None: a record of before features were standardized
 
-    def resolved(self, given: frozenset[str]) -> Request:
+    def resolved(self, typed_options: frozenset[str]) -> Request:
         """With today's defaults, which records from before features were standardized lack, and all pairs of namespaces in one text."""
         pairs = PAIRS.parse(",".join(self.interactions)) if self.interactions else ""
         return replace(self, defaults=STANDARDIZED, interactions=pairs)
@@ -435,9 +435,9 @@ class Request:
             free and plain and not stream and self.task == "classification" and not self.label_noise and self.scaling in (None, "standard")
         )
 
-    def races_full_covariance(self, given: frozenset[str]) -> bool:
+    def races_full_covariance(self, typed_options: frozenset[str]) -> bool:
         """Whether a full covariance races with the winner: where classes are learned in one stream, and nothing asks for another form."""
-        free = "covariance" not in given and self.algorithm == "auto" and self.multiclass == "auto" and self.form == "project"
+        free = "covariance" not in typed_options and self.algorithm == "auto" and self.multiclass == "auto" and self.form == "project"
         plain = self.loss == "squared-hinge" and not self.always_update and self.half_life in ("auto", 0.0) and self.parts == 1
         return bool(free and plain and self.racers and self.task == "classification" and self.defaults)
 

@@ -59,32 +59,33 @@ def learn_stream(session: Session, request: Request, model: Classifier | None) -
     save_model(session, made, settings, given.data)
 
 
-def save_model(session: Session, made: Classifier, settings: Settings, history: Artifact | None) -> None:
+def save_model(session: Session, classifier: Classifier, settings: Settings, history: Artifact | None) -> None:
     """Save what was learned, and say in the last line what it is."""
-    skipped = f", {made.running.skipped} lines skipped" if made.running.skipped else ""
-    if made.running.refused:
+    skipped = f", {classifier.running.skipped} lines skipped" if classifier.running.skipped else ""
+    if classifier.running.refused:
         session.console.warn(
-            f"the budget of {settings.budget} support vectors is used up, so {made.running.refused} updates were skipped (raise --budget)"
+            f"the budget of {settings.budget} support vectors is used up, so {classifier.running.refused} updates were skipped (raise "
+            f"--budget)"
         )
-    summary = f"{made.running.examples} examples, {made.running.updates} updates{_progressive_summary(made)}{skipped}"
-    outputs.write_artifact(session, made, summary, history=history)
+    summary = f"{classifier.running.examples} examples, {classifier.running.updates} updates{_progressive_summary(classifier)}{skipped}"
+    outputs.write_artifact(session, classifier, summary, history=history)
 
 
-def _progressive_summary(made: Classifier) -> str:
+def _progressive_summary(classifier: Classifier) -> str:
     """What was found of the examples before they were learned."""
-    running = made.running
+    running = classifier.running
     if not running.seen:
         return ""
-    if isinstance(made, Predictor):
-        return f", progressive root mean square {(running.loss / running.seen) ** 0.5:.4g}{_coverage_summary(made)}"
-    if isinstance(made, Tagger):
-        return f", {made.count} labels, progressive Hamming loss {made.missed / running.seen:.4g}"
-    return f", progressive error {running.wrong / running.seen:.4g}{_coverage_summary(made)}"
+    if isinstance(classifier, Predictor):
+        return f", progressive root mean square {(running.loss / running.seen) ** 0.5:.4g}{_coverage_summary(classifier)}"
+    if isinstance(classifier, Tagger):
+        return f", {classifier.count} labels, progressive Hamming loss {classifier.missed / running.seen:.4g}"
+    return f", progressive error {running.wrong / running.seen:.4g}{_coverage_summary(classifier)}"
 
 
-def _coverage_summary(made: Classifier) -> str:
+def _coverage_summary(classifier: Classifier) -> str:
     """How many of the examples their sets or intervals held, and how large those were."""
-    found, numbers = made.coverage, isinstance(made, Predictor)
+    found, numbers = classifier.coverage, isinstance(classifier, Predictor)
     if found is None or not found.examples:
         return ""
     size = found.mean_size(numbers=numbers)
@@ -102,14 +103,16 @@ def learning_settings(request: Request, model: Classifier | None) -> Settings:
     return request.settings() if model is None else request.continued(model)
 
 
-def _learn_model(session: Session, given: ExampleInput, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
+def _learn_model(
+    session: Session, example_input: ExampleInput, settings: Settings, request: Request, model: Classifier | None
+) -> Classifier:
     """The classifier of a data set or of text."""
-    if given.data is not None:
+    if example_input.data is not None:
         return dataset_rows.learn_from_rows(
-            session, dataset_rows.task_rows(session, given.data, request, model), settings, request, model, given.name
+            session, dataset_rows.task_rows(session, example_input.data, request, model), settings, request, model, example_input.name
         )
     for name in ("only", "positive", "split", "label", "in_order"):
         session.ignored(name, "with text, which is learned as it arrives")
-    made = text_stream.learn_from_text(session, given, settings, request, model)
-    given.finish()
+    made = text_stream.learn_from_text(session, example_input, settings, request, model)
+    example_input.finish()
     return made

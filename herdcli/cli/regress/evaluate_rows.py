@@ -160,19 +160,24 @@ class FileHeldoutBlocks:
         )
 
 
-def _rows_in_files(session: Session, model: GeneralisedLinear, known: inputs.FittedColumns, found: RowRanges) -> FileHeldoutBlocks | None:
+def _rows_in_files(
+    session: Session, model: GeneralisedLinear, fitted_columns: inputs.FittedColumns, ranges: RowRanges
+) -> FileHeldoutBlocks | None:
     """The rows that judge, which stay in their files; None where all must be read to read one."""
-    where, head = found.artifact.name, found.read(0, 1)
+    where, head = ranges.artifact.name, ranges.read(0, 1)
     named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
-    others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
-    needed = {known.target, *(name for name in (known.offset, known.trials, known.failures, known.exposure) if name)}
-    if found.artifact.recoding or others or not needed <= named:
+    others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
+    needed = {
+        fitted_columns.target,
+        *(name for name in (fitted_columns.offset, fitted_columns.trials, fitted_columns.failures, fitted_columns.exposure) if name),
+    }
+    if ranges.artifact.recoding or others or not needed <= named:
         return None
-    data, given, _ = inputs.split_as_fitted(head, known, where)
-    split = found.split()
+    data, given, _ = inputs.split_as_fitted(head, fitted_columns, where)
+    split = ranges.split()
     chosen = None if split is None else np.flatnonzero(split == (TEST if (split == TEST).any() else VALID))
     if chosen is not None and not len(chosen):
         raise DataError(NONE_HELD, where=where)
     order = match_columns(session, data.feature_names, data.X.shape[1], model.feature_names, model.coefficients.shape[1], where=where)
     _require_columns(model, data.X.shape[1] if order is None else len(order.columns), where)
-    return FileHeldoutBlocks(model, known, found, order, chosen, given.weight is not None and not model.gls)
+    return FileHeldoutBlocks(model, fitted_columns, ranges, order, chosen, given.weight is not None and not model.gls)

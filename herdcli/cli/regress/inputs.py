@@ -126,7 +126,7 @@ def split_response(data: Dataset, request: Request, where: str, note: Note) -> t
 
 
 def _counted_response(
-    data: Dataset, given: Response, classes: list[str] | None, options: CountOptions, where: str, note: Note, form: str = ""
+    data: Dataset, response: Response, classes: list[str] | None, options: CountOptions, where: str, note: Note, form: str = ""
 ) -> tuple[Dataset, Response]:
     """The response in shares or rates where the options say so."""
     counting = trials_and_exposure.count_columns(options) or options.weight_kind in ("trials", "exposure")
@@ -138,7 +138,7 @@ def _counted_response(
         assert values is not None
         return values, data
 
-    return trials_and_exposure.counted_response(data, given, options, find, where=where, note=note, form=form)
+    return trials_and_exposure.counted_response(data, response, options, find, where=where, note=note, form=form)
 
 
 def _drop_zero_weights(session: Session, data: Dataset, response: Response, request: Request, where: str) -> tuple[Dataset, Response]:
@@ -204,20 +204,20 @@ def fitted_columns(artifact: Artifact) -> FittedColumns:
 
 
 def read_other_rows(
-    session: Session, source: str, known: FittedColumns, input_format: str | None = None, *, open_ended: bool = False
+    session: Session, source: str, fitted_columns: FittedColumns, input_format: str | None = None, *, open_ended: bool = False
 ) -> RegressionInputs:
     """The same columns of other rows: all are test rows where the data have no split; weights may be missing.
 
     open_ended  targets may be missing, NaN then, in a column that is not `y`, which holds labels.
     """
-    target, steps = known.target, None
-    wanted = [name for name in known.wanted if not (open_ended and name == target != LABELS)]
-    also, gaps = [SEQUENCE] if known.in_time else [], [target] if open_ended else []
-    artifact = _load_data(session, source, wanted, input_format, also, gaps, known.response)
+    target, steps = fitted_columns.target, None
+    wanted = [name for name in fitted_columns.wanted if not (open_ended and name == target != LABELS)]
+    also, gaps = [SEQUENCE] if fitted_columns.in_time else [], [target] if open_ended else []
+    artifact = _load_data(session, source, wanted, input_format, also, gaps, fitted_columns.response)
     data: Dataset = artifact.value
-    if known.in_time:
-        data, _, steps, _ = grouped(data, known.sequence)
-    data, response, classes = split_as_fitted(data, known, artifact.name)
+    if fitted_columns.in_time:
+        data, _, steps, _ = grouped(data, fitted_columns.sequence)
+    data, response, classes = split_as_fitted(data, fitted_columns, artifact.name)
     return RegressionInputs(
         dataset_preparation.dense_copy(data, np.float64),
         response.y,
@@ -232,25 +232,29 @@ def read_other_rows(
     )
 
 
-def split_as_fitted(data: Dataset, known: FittedColumns, where: str) -> tuple[Dataset, Response, list[str] | None]:
+def split_as_fitted(data: Dataset, fitted_columns: FittedColumns, where: str) -> tuple[Dataset, Response, list[str] | None]:
     """The same of other rows as `split_response` of those that were fitted; weights may be missing."""
-    y, classes, data = _split_target(data, known.target, where, named=known.target != LABELS)
-    values, data = pop_number_column(data, known.offset, "--offset", where)
-    weight, data = pop_number_column(data, known.weights if has_column(data, known.weights) else None, "--weights", where)
-    weight = data.weight if known.weights is None else weight
+    y, classes, data = _split_target(data, fitted_columns.target, where, named=fitted_columns.target != LABELS)
+    values, data = pop_number_column(data, fitted_columns.offset, "--offset", where)
+    weight, data = pop_number_column(data, fitted_columns.weights if has_column(data, fitted_columns.weights) else None, "--weights", where)
+    weight = data.weight if fitted_columns.weights is None else weight
     given = Response(y, np.zeros(len(y)) if values is None else values, weight)
-    if known.form in ("shares", "rates") and weight is None and not any(has_column(data, name) for name in (known.trials, known.exposure)):
+    if (
+        fitted_columns.form in ("shares", "rates")
+        and weight is None
+        and not any(has_column(data, name) for name in (fitted_columns.trials, fitted_columns.exposure))
+    ):
         return data, given, classes  # rows of shares or rates that weigh the same
-    data, response = _counted_response(data, given, classes, known, where, lambda text: None, known.form)
+    data, response = _counted_response(data, given, classes, fitted_columns, where, lambda text: None, fitted_columns.form)
     weight = response.weight
     if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise DataError(trials_and_exposure.WEIGHTS, where=where)
     return data, response, classes
 
 
-def counting_columns(known: FittedColumns) -> list[str]:
+def counting_columns(fitted_columns: FittedColumns) -> list[str]:
     """The columns of trials, failures and exposures of a regression."""
-    return trials_and_exposure.count_columns(known)
+    return trials_and_exposure.count_columns(fitted_columns)
 
 
 def has_column(data: Dataset, name: str | None) -> bool:

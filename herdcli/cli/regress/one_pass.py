@@ -137,20 +137,20 @@ def _open_ranges(session: Session, request: Request) -> AbstractContextManager[R
     return streamed_rows.open_ranges(session, request.source, input_format=request.input_format, keep=inputs.named_columns(request))
 
 
-def _rows_in_files(session: Session, request: Request, found: RowRanges) -> SummableRows | None:
+def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> SummableRows | None:
     """Rows that stay in their files; None where all of them must be seen to read one."""
-    head, artifact = found.read(0, 1), found.artifact
+    head, artifact = ranges.read(0, 1), ranges.artifact
     named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
-    others = any(getattr(reader, "others", False) for _, reader, _ in found.parts)
+    others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
     if artifact.recoding or others or not {*inputs.named_columns(request)[1:], request.target or inputs.LABELS} <= named:
         return None
     data, given, classes = inputs.split_response(head, request, artifact.name, session.console.note)
     _require_numbers(classes, inputs.target_title(session, request), artifact.name)
     session.inputs["data"] = artifact
-    session.account_for(found)
-    session.console.detail(f"{artifact.name}: {found.count} rows, sha256 {artifact.sha256[:12]}")
-    own = found.split() if request.split is None else None
-    rows = Dataset(np.broadcast_to(np.uint8(0), (found.count, data.X.shape[1])), split=own)
+    session.account_for(ranges)
+    session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
+    own = ranges.split() if request.split is None else None
+    rows = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, data.X.shape[1])), split=own)
     try:
         split = dataset_preparation.assign_splits(rows, request.split, request.seed)
     except HerdError as error:
@@ -158,7 +158,7 @@ def _rows_in_files(session: Session, request: Request, found: RowRanges) -> Summ
         raise
     held = evaluation_mask(split)
     return SummableRows(
-        FileBlocks(found, request, split, held), split, held, data.X.shape[1], data.feature_names, given.weight is not None, artifact
+        FileBlocks(ranges, request, split, held), split, held, data.X.shape[1], data.feature_names, given.weight is not None, artifact
     )
 
 

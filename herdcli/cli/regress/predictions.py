@@ -41,8 +41,8 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
     also = [name for name in (known.offset, *inputs.counting_columns(known)) if name]
     form = request.input_format
 
-    def check(found: Artifact) -> None:
-        inputs.require_column(found.value, known.offset, "--offset", found.name)
+    def check(artifact: Artifact) -> None:
+        inputs.require_column(artifact.value, known.offset, "--offset", artifact.name)
 
     keep = [] if inputs.LABELS in (model.feature_names or ()) else [inputs.LABELS]
     read = partial(session.load, request.source, "data", kinds={"dataset"}, input_format=form, labels=False, response=known.response)
@@ -81,21 +81,21 @@ def _prediction_title(fitted: Artifact) -> str:
 
 
 def _exposure_offsets(
-    session: Session, data: Dataset, offset: Array | None, known: inputs.FittedColumns, where: str
+    session: Session, data: Dataset, offset: Array | None, fitted_columns: inputs.FittedColumns, where: str
 ) -> tuple[Array | None, Dataset]:
     """The offsets of expected counts in the exposures of the rows, where these are there; the data set without columns that only count."""
     exposure = None
-    for name in inputs.counting_columns(known):
+    for name in inputs.counting_columns(fitted_columns):
         if inputs.has_column(data, name):
             values, data = inputs.pop_number_column(data, name, f"column {name}", where)
-            exposure = values if name == known.exposure else exposure
-    if known.form != "counts":
+            exposure = values if name == fitted_columns.exposure else exposure
+    if fitted_columns.form != "counts":
         return offset, data
     if exposure is None:
-        session.console.note(f"{where}: there is no column '{known.exposure}', so means are for one unit of exposure")
+        session.console.note(f"{where}: there is no column '{fitted_columns.exposure}', so means are for one unit of exposure")
         return offset, data
     if not (exposure >= 0).all():
-        raise DataError(f"column '{known.exposure}' has exposures below 0, or none", where=where)
+        raise DataError(f"column '{fitted_columns.exposure}' has exposures below 0, or none", where=where)
     with np.errstate(divide="ignore"):  # nothing is expected of an exposure of 0
         logarithms = np.log(exposure)
     return logarithms if offset is None else offset + logarithms, data

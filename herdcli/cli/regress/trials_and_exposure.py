@@ -65,7 +65,7 @@ def count_columns(options: CountOptions) -> list[str]:
 
 
 def counted_response(
-    data: Dataset, given: Response, options: CountOptions, find: Find, *, where: str, note: Note, form: str = ""
+    data: Dataset, response: Response, options: CountOptions, find: Find, *, where: str, note: Note, form: str = ""
 ) -> tuple[Dataset, Response]:
     """The data set without the columns of trials or exposures, and the response of its rows.
 
@@ -74,25 +74,25 @@ def counted_response(
     if options.failures:
         failures, data = find(data, options.failures, "--failures")
         _refuse_values(~(np.isfinite(failures) & (failures >= 0)), failures, options.failures, "failures are not negative", where)
-        _refuse_values(~(given.y >= 0), given.y, "the target", "successes are not negative", where)
-        return data, _share_response(given, given.y + failures, "successes", "the target and its failures", where)
+        _refuse_values(~(response.y >= 0), response.y, "the target", "successes are not negative", where)
+        return data, _share_response(response, response.y + failures, "successes", "the target and its failures", where)
     if options.trials or options.weight_kind == "trials":
-        trials, data, name = _read_amounts(data, given, options.trials, "--trials", find, where)
-        return data, _trials_response(given, trials, name, options, where, note, form)
+        trials, data, name = _read_amounts(data, response, options.trials, "--trials", find, where)
+        return data, _trials_response(response, trials, name, options, where, note, form)
     if options.exposure or options.weight_kind == "exposure":
-        exposure, data, name = _read_amounts(data, given, options.exposure, "--exposure", find, where)
-        return data, _exposure_response(given, exposure, name, options, where, note, form)
-    return data, given
+        exposure, data, name = _read_amounts(data, response, options.exposure, "--exposure", find, where)
+        return data, _exposure_response(response, exposure, name, options, where, note, form)
+    return data, response
 
 
-def _read_amounts(data: Dataset, given: Response, column: str | None, option: str, find: Find, where: str) -> tuple[Array, Dataset, str]:
+def _read_amounts(data: Dataset, response: Response, column: str | None, option: str, find: Find, where: str) -> tuple[Array, Dataset, str]:
     """Trials or exposures (n,): a column, or the weights."""
     if column is None:
-        if given.weight is None:
+        if response.weight is None:
             kind = option.removeprefix("--")
             raise DataError(f"has no weights for --weight-kind {kind}", where=where, hint=f"{option} COLUMN, or --weights COLUMN")
-        return given.weight, data, "weight"
-    if given.weight is not None:
+        return response.weight, data, "weight"
+    if response.weight is not None:
         raise DataError(
             f"has a column 'weight', but {option} {column} sets the weights of the rows too",
             where=where,
@@ -105,10 +105,10 @@ def _read_amounts(data: Dataset, given: Response, column: str | None, option: st
     return amounts, data, column
 
 
-def _trials_response(given: Response, trials: Array, name: str, options: CountOptions, where: str, note: Note, form: str) -> Response:
+def _trials_response(response: Response, trials: Array, name: str, options: CountOptions, where: str, note: Note, form: str) -> Response:
     from herdcli.regression import weight_meaning
 
-    y, there = given.y, trials > 0
+    y, there = response.y, trials > 0
     if not form:
         whole = bool((y == np.floor(y)).all())
         form = "successes" if whole and (bool((y > 1).any()) or options.trials) else "shares"
@@ -117,24 +117,26 @@ def _trials_response(given: Response, trials: Array, name: str, options: CountOp
         if form == "shares" and not weight_meaning.are_whole_counts(y[there], trials[there]):
             note(f"some shares times '{name}' are not whole numbers, as successes should be")
     if form == "successes":
-        return _share_response(given, trials, form, f"the target and '{name}'", where)
-    return replace(given, y=y, weight=trials, form=form)
+        return _share_response(response, trials, form, f"the target and '{name}'", where)
+    return replace(response, y=y, weight=trials, form=form)
 
 
-def _share_response(given: Response, trials: Array, form: str, what: str, where: str) -> Response:
+def _share_response(response: Response, trials: Array, form: str, what: str, where: str) -> Response:
     """The response whose target is a number of successes (n,) among trials (n,)."""
-    over = given.y > trials
+    over = response.y > trials
     if over.any():
         row = int(np.argmax(over))
-        raise DataError(f"row {row} has {given.y[row]:g} successes in {trials[row]:g} trials (columns: {what})", where=where)
-    shares = np.divide(given.y, trials, out=np.zeros_like(trials), where=trials > 0)
-    return replace(given, y=shares, weight=trials, form=form)
+        raise DataError(f"row {row} has {response.y[row]:g} successes in {trials[row]:g} trials (columns: {what})", where=where)
+    shares = np.divide(response.y, trials, out=np.zeros_like(trials), where=trials > 0)
+    return replace(response, y=shares, weight=trials, form=form)
 
 
-def _exposure_response(given: Response, exposure: Array, name: str, options: CountOptions, where: str, note: Note, form: str) -> Response:
+def _exposure_response(
+    response: Response, exposure: Array, name: str, options: CountOptions, where: str, note: Note, form: str
+) -> Response:
     from herdcli.regression import weight_meaning
 
-    y = given.y
+    y = response.y
     impossible = (exposure == 0) & (y > 0)
     if impossible.any():
         row = int(np.argmax(impossible))
@@ -145,10 +147,10 @@ def _exposure_response(given: Response, exposure: Array, name: str, options: Cou
         if form == "rates" and not weight_meaning.are_whole_counts(y, exposure):
             note(f"some rates times '{name}' are not whole numbers, as events should be")
     if form == "rates":
-        return replace(given, weight=exposure, form=form)
+        return replace(response, weight=exposure, form=form)
     there = exposure > 0
-    offset = given.offset + np.log(np.where(there, exposure, 1.0))
-    return replace(given, offset=offset, weight=None if there.all() else there.astype(np.float64), form=form)
+    offset = response.offset + np.log(np.where(there, exposure, 1.0))
+    return replace(response, offset=offset, weight=None if there.all() else there.astype(np.float64), form=form)
 
 
 def _refuse_values(bad: Array, values: Array, what: str, why: str, where: str) -> None:

@@ -91,7 +91,7 @@ def _load_part(session: Session, path: str, role: str) -> Artifact:
     return found
 
 
-def _merge_classifiers(session: Session, found: list[Artifact], request: Request) -> None:
+def _merge_classifiers(session: Session, artifacts: list[Artifact], request: Request) -> None:
     from dataclasses import replace
 
     from herdcli.cli.frame.output import outputs
@@ -100,10 +100,10 @@ def _merge_classifiers(session: Session, found: list[Artifact], request: Request
     from herdcli.online.learners import model_merging
     from herdcli.online.predictions.score_calibration import calibrate_on_all
 
-    if len(found) < 2:
+    if len(artifacts) < 2:
         raise BadUsage("merging takes two models or more")
-    outputs.check_artifact(session, found[0].kind)
-    models = [artifact.value for artifact in found]
+    outputs.check_artifact(session, artifacts[0].kind)
+    models = [artifact.value for artifact in artifacts]
     if mixed_merging.learners_differ(models):
         session.console.note(
             f"the models have different learners ({', '.join(mixed_merging.learner_names(models))}): calibrated scores are averaged"
@@ -112,5 +112,5 @@ def _merge_classifiers(session: Session, found: list[Artifact], request: Request
             session.ignored("rule", "with different learners")
     made = model_merging.merge_models(models, request.rule)
     if request.data is not None:
-        made = calibrate_on_all(rescore_classifier(session, replace(found[0], value=made), request.data).value)
-    outputs.write_artifact(session, made, f"{len(found)} models, {made.running.examples} examples")
+        made = calibrate_on_all(rescore_classifier(session, replace(artifacts[0], value=made), request.data).value)
+    outputs.write_artifact(session, made, f"{len(artifacts)} models, {made.running.examples} examples")

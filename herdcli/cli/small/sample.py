@@ -64,9 +64,9 @@ class Request:
     steps: int | None = option(whole(1), record=where_given(), help="hmm, lds, rtrbm: length of each sequence.  [default: 100]")
     seed: int = shared_options.seed()
 
-    def resolved(self, given: frozenset[str]) -> Request:
+    def resolved(self, typed_options: frozenset[str]) -> Request:
         """The request as it is run: each of the rows to complete is drawn once where no number is typed."""
-        return replace(self, count=1) if self.given is not None and "count" not in given else self
+        return replace(self, count=1) if self.given is not None and "count" not in typed_options else self
 
 
 @click.command("sample", cls=Command)

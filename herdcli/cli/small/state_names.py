@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from herdcli.artifacts import Dataset
 
 
-def decode_softmax_columns(data: Dataset, units: str, known: Recoding | None) -> tuple[Dataset, Recoding | None]:
+def decode_softmax_columns(data: Dataset, units: str, recoding: Recoding | None) -> tuple[Dataset, Recoding | None]:
     """Rows with a column for each unit, the place of its state among its levels, and the recoding that names them.
 
     The rows as they are, and None, unless each unit is the one-hot columns of one column of text.
     """
     kind, _, count = units.partition(":")
-    if kind != "softmax" or known is None or known.codes or not data.feature_names:
+    if kind != "softmax" or recoding is None or recoding.codes or not data.feature_names:
         return data, None
     K, names = int(count), data.feature_names
-    columns = {tuple(one_hot_titles(name, known)): name for name in known.levels}
+    columns = {tuple(one_hot_titles(name, recoding)): name for name in recoding.levels}
     found = [columns.get(tuple(names[start : start + K])) for start in range(0, len(names), K)]
     texts = [name for name in found if name is not None]
     if len(texts) < len(found):
         return data, None
     places = data.X.reshape(len(data.X), len(texts), K).argmax(axis=2).astype(np.uint8 if K < 256 else np.float64)
-    levels = {name: known.levels[name] for name in texts}
+    levels = {name: recoding.levels[name] for name in texts}
     rows = replace(data, X=places, feature_names=texts, units="real", value_range=None, image_shape=None)
     return rows, Recoding(levels, codes=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TRIAL = 10  # steps
 
 
-def infer_automatically(session: Session, network: Network, asked: InferenceSettings, run: Run) -> tuple[InferenceResult, str]:
+def infer_automatically(session: Session, network: Network, settings: InferenceSettings, run: Run) -> tuple[InferenceResult, str]:
     """The result of the algorithm that is chosen, and its name.  run  runs one algorithm."""
     from herdcli.artifacts import memory_budget
     from herdcli.artifacts.rows import arrays_file
@@ -38,22 +38,22 @@ def infer_automatically(session: Session, network: Network, asked: InferenceSett
 
     limit = session.max_memory or memory_budget.default_limit()
     exact = algorithms.choose_exact(
-        network, asked, limit, partial(session.run_preparation, label="orders"), room=arrays_file.free_disk_bytes() // 2, map=session.map
+        network, settings, limit, partial(session.run_preparation, label="orders"), room=arrays_file.free_disk_bytes() // 2, map=session.map
     )
     if isinstance(exact, algorithms.Candidate):
         for option in ("effort", "time"):
             session.ignored(option, "where auto is exact")
         session.console.note(f"auto: {exact.name}, {exact.why}")
-        return run(session, network, replace(asked, algorithm=exact.name), True, exact.method), exact.name
+        return run(session, network, replace(settings, algorithm=exact.name), True, exact.method), exact.name
     request = session.request
     assert isinstance(request, Request)
     if network.observations():
         session.console.note(f"auto: ups, {exact.why}")
-        return run(session, network, replace(asked, algorithm="ups")), "ups"
+        return run(session, network, replace(settings, algorithm="ups")), "ups"
     ends = None if request.time is None else time.monotonic() + request.time
     effort = float(round(request.effort * MILLION)) if ends is None else float("inf")
     sampled = queries.output_format(session, request) != "pr"
-    choice = AutomaticChoice(network, asked, exact.why, effort, sampled, None if ends is None else partial(_affordable_steps, ends))
+    choice = AutomaticChoice(network, settings, exact.why, effort, sampled, None if ends is None else partial(_affordable_steps, ends))
     if session.dry_run:
         auto_dry_run.print_auto_plan(session, choice, request.time or math.inf)
     spent = _try_algorithms(choice, partial(_attempt_algorithm, session, choice, run, ends), session.console.note)

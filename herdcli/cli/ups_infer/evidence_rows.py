@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def infer_rows(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request) -> None:
+def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request) -> None:
     """Write the marginals of all variables, and log Z, under the evidence of each row beside that given for all of them."""
     from herdcli.markov.exact.evidence_batch import EvidenceBatch, EvidenceRowsShard, MarginalColumns
 
     full: Network = loaded.value
-    network, evidence = given
+    network, evidence = network_and_evidence
     if network.observations():
         raise BadUsage("--evidence-rows does not work with observed marginals", hint="--ignore-observed")
     variables, dense, where = read_evidence_rows(session, request, full)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from herdcli.markov.model.network import Network
 
 
-def answer_separation(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_separation(
+    session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
+) -> None:
     """A row for each variable that was asked about: is it separated from A, and else an active trail.  Evidence is given, too."""
     from herdcli.markov.formats.evidence import find_variable
     from herdcli.markov.query.graph_description import dependent_variables, edge_directions
@@ -25,7 +27,7 @@ def answer_separation(session: Session, loaded: Artifact, given: tuple[Network, 
     network: Network = loaded.value
     asked = parse_query(request.query)
     first, *second = (find_variable(network, name) for name in asked.names)
-    known = list(dict.fromkeys([*(find_variable(network, name) for name in asked.given), *given[1]]))
+    known = list(dict.fromkeys([*(find_variable(network, name) for name in asked.given), *network_and_evidence[1]]))
     if twice := [i for i in (first, *second) if i in known or second == [first]]:
         raise BadUsage(f"--query {asked.kind} names {network.name(twice[0])} twice, or evidence holds it")
     trails = dependent_variables(network, first, known)

@@ -70,28 +70,30 @@ def output_format(session: Session, request: Request) -> str:
     return form
 
 
-def answer_query(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_query(
+    session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
+) -> None:
     """Answer a query about the network under its evidence, and save what came of it."""
     kind = request.query_kind
-    if given[0].observations():
+    if network_and_evidence[0].observations():
         raise BadUsage(f"--query {kind} does not work with observed marginals", hint="--ignore-observed")
     try:
-        ANSWERERS[kind](session, loaded, given, request, form)
+        ANSWERERS[kind](session, loaded, network_and_evidence, request, form)
     except DataError as error:
         error.where = error.where or loaded.name
         raise
 
 
-def _query_variables(full: Network, asked: Query, evidence: dict[int, int]) -> list[int]:
+def _query_variables(full: Network, query: Query, evidence: dict[int, int]) -> list[int]:
     """The variables that a query names.  Raises BadUsage for one twice, or one that evidence holds."""
     from herdcli.markov.formats.evidence import find_variable
 
-    found = [find_variable(full, name) for name in asked.names]
+    found = [find_variable(full, name) for name in query.names]
     for k, i in enumerate(found):
         if i in found[:k]:
-            raise BadUsage(f"--query {asked.kind} names {full.name(i)} twice")
-        if i in evidence and asked.kind != "joint":
-            raise BadUsage(f"--query {asked.kind} names {full.name(i)}, which the evidence holds")
+            raise BadUsage(f"--query {query.kind} names {full.name(i)} twice")
+        if i in evidence and query.kind != "joint":
+            raise BadUsage(f"--query {query.kind} names {full.name(i)}, which the evidence holds")
     return found
 
 
@@ -143,11 +145,13 @@ def _require_elimination(session: Session, found: tuple[PassPlan | None, int, st
     return work
 
 
-def answer_likeliest_states(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_likeliest_states(
+    session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
+) -> None:
     """mpe and mmap: exactly where elimination fits, else what a search finds and what no state exceeds."""
     from herdcli.markov.formats import results
 
-    network, evidence = given
+    network, evidence = network_and_evidence
     asked = parse_query(request.query)
     names = (
         _query_variables(loaded.value, asked, evidence) if asked.kind == "mmap" else [i for i in range(network.count) if i not in evidence]
@@ -172,10 +176,10 @@ def answer_likeliest_states(session: Session, loaded: Artifact, given: tuple[Net
         )
         result_tables.save_table(session, made, summary, form, loaded)
     else:
-        _save_states_as_beliefs(session, loaded, given, found, summary, request)
+        _save_states_as_beliefs(session, loaded, network_and_evidence, found, summary, request)
 
 
-def _note_ties(session: Session, network: Network, found: LikeliestStates, evidence: dict[int, int], request: Request) -> None:
+def _note_ties(session: Session, network: Network, likeliest: LikeliestStates, evidence: dict[int, int], request: Request) -> None:
     """A note where other states are as likely; looked for where elimination is quick."""
     from herdcli.markov.query import exact_queries
 
@@ -183,8 +187,8 @@ def _note_ties(session: Session, network: Network, found: LikeliestStates, evide
     _, staged = _search_order(session, network, request, maximised=every)
     if not staged.complete or staged.cells > FEW_CELLS:
         return
-    states = {i: 0 if i in evidence else found.states[i] for i in every}
-    others = exact_queries.tied_states(network, staged.order.tolist(), replace(found, states=states))
+    states = {i: 0 if i in evidence else likeliest.states[i] for i in every}
+    others = exact_queries.tied_states(network, staged.order.tolist(), replace(likeliest, states=states))
     if others is not None:
         differing = [i for i in every if others[i] != states[i]]
         few = ", ".join(f"{network.name(i)}={network.state_name(i, others[i])}" for i in differing[:5]) + (
@@ -339,33 +343,40 @@ def _coordinate_ascent(
 
 
 def _save_states_as_beliefs(
-    session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], found: LikeliestStates, summary: str, request: Request
+    session: Session,
+    loaded: Artifact,
+    network_and_evidence: tuple[Network, dict[int, int]],
+    likeliest: LikeliestStates,
+    summary: str,
+    request: Request,
 ) -> None:
     """The states as `beliefs`: marginals given them, and log Z of what has them."""
     from herdcli.markov.model import beliefs
     from herdcli.markov.model.network import condition_network
     from herdcli.markov.query.exact_queries import all_marginals
 
-    network, evidence = given
-    every = evidence | found.states
+    network, evidence = network_and_evidence
+    every = evidence | likeliest.states
     assignment = np.full(network.count, -1, dtype=np.int64)
     assignment[list(every)] = list(every.values())
-    held = condition_network(network, found.states)
+    held = condition_network(network, likeliest.states)
     nodes = all_marginals(held, request.orders, request.seed)
     made = beliefs.assemble_beliefs(
-        loaded.value, every, nodes, [], algorithm=found.algorithm, log_z=found.value, free_energy=-found.value,
-        iterations=found.iterations, assignment=assignment, log_value_upper=found.bound,
+        loaded.value, every, nodes, [], algorithm=likeliest.algorithm, log_z=likeliest.value, free_energy=-likeliest.value,
+        iterations=likeliest.iterations, assignment=assignment, log_value_upper=likeliest.bound,
     )  # fmt: skip
     outputs.write_artifact(session, made, summary, history=loaded)
 
 
-def answer_joint(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_joint(
+    session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
+) -> None:
     """The table of some variables, a row a state of theirs."""
     from herdcli.markov.model.beliefs import assemble_beliefs
     from herdcli.markov.model.network import build_network
     from herdcli.markov.query import exact_queries
 
-    network, evidence = given
+    network, evidence = network_and_evidence
     names = _query_variables(loaded.value, parse_query(request.query), evidence)
     free = [i for i in names if i not in evidence]
     work = _require_elimination(session, _plan_elimination(session, network, request, kept=free))
@@ -390,12 +401,14 @@ def answer_joint(session: Session, loaded: Artifact, given: tuple[Network, dict[
     outputs.write_artifact(session, made, summary, history=loaded)
 
 
-def answer_log_z(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_log_z(
+    session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
+) -> None:
     """log Z by elimination, which needs no marginals and so half the work."""
     from herdcli.markov.formats import results
     from herdcli.markov.query import exact_queries
 
-    network, _ = given
+    network, _ = network_and_evidence
     try:
         work = _require_elimination(session, _plan_elimination(session, network, request))
     except DataError as error:
@@ -410,7 +423,9 @@ def answer_log_z(session: Session, loaded: Artifact, given: tuple[Network, dict[
         result_tables.save_table(session, made, summary, form, loaded)
 
 
-def answer_bounds(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_bounds(
+    session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
+) -> None:
     """Numbers that enclose log Z: tree-reweighted propagation and mini-buckets above, mean field and a likely state below."""
     from herdcli.markov.mean.mean_field_bound import mean_field_bound
     from herdcli.markov.method import InferenceSettings
@@ -418,7 +433,7 @@ def answer_bounds(session: Session, loaded: Artifact, given: tuple[Network, dict
     from herdcli.markov.query import log_z_bounds as enclosing
     from herdcli.markov.query.tree_reweighted import TreeReweighted
 
-    network, evidence = given
+    network, evidence = network_and_evidence
     asked = replace(topic_settings(InferenceSettings, request), algorithm="tree-reweighted")
     known = enclosing.quick_elimination(network)
     if known[1] is not None:
@@ -436,7 +451,9 @@ def answer_bounds(session: Session, loaded: Artifact, given: tuple[Network, dict
     outputs.write_artifact(session, made, summary, history=loaded)
 
 
-def answer_sensitivity(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request, form: str) -> None:
+def answer_sensitivity(
+    session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
+) -> None:
     """A row a cell of every factor: how P(A = STATE) changes with it."""
     from herdcli.markov.exact import cliques, junction_tree
     from herdcli.markov.formats.evidence import find_state
@@ -444,7 +461,7 @@ def answer_sensitivity(session: Session, loaded: Artifact, given: tuple[Network,
     from herdcli.markov.query.sensitivity import parameter_sensitivity as slopes
     from herdcli.markov.query.sensitivity import sensitivity_before_evidence
 
-    network, evidence = given
+    network, evidence = network_and_evidence
     asked = parse_query(request.query)
     (variable,) = _query_variables(loaded.value, asked, evidence)
     state = find_state(loaded.value, variable, asked.state)

@@ -319,7 +319,7 @@ class Request:
     missing_rows: str = shared_options.missing_rows()
     seed: int = shared_options.seed()
 
-    def resolved(self, given: frozenset[str]) -> Request:
+    def resolved(self, typed_options: frozenset[str]) -> Request:
         """With the file of --evidence apart from the states typed.  Raises BadUsage for a second file."""
         typed = self.evidence if isinstance(self.evidence, tuple) else ()
         states = tuple(text for text in typed if "=" in text and not Path(text).exists())

@@ -21,22 +21,22 @@ TABLES = ("csv", "parquet")
 VARIABLE = "variable"
 
 
-def save_table(session: Session, made: Dataset, summary: str, form: str, history: History, leading: Sequence[str] = (VARIABLE,)) -> None:
+def save_table(session: Session, dataset: Dataset, summary: str, form: str, history: History, leading: Sequence[str] = (VARIABLE,)) -> None:
     """A table to -o, what a row is about first; cells that a row does not have are empty."""
-    leading = [name for name in leading if name in (made.columns or {})]
-    outputs.write_artifact(session, made, summary, history=history, format=form, missing=True, leading=leading)
+    leading = [name for name in leading if name in (dataset.columns or {})]
+    outputs.write_artifact(session, dataset, summary, history=history, format=form, missing=True, leading=leading)
 
 
-def marginal_table(found: Beliefs) -> Dataset:
+def marginal_table(beliefs: Beliefs) -> Dataset:
     """A row a variable: its name, its likeliest state where that was asked, and p0, p1, … as far as it has states."""
-    rows = found.marginals()
+    rows = beliefs.marginals()
     p = np.full((len(rows), max(map(len, rows))), np.nan)
     for row, values in zip(p, rows, strict=True):
         row[: len(values)] = values
     columns = {f"p{k}": p[:, k] for k in range(p.shape[1])}
-    if found.assignment is not None:
-        columns = {"state": np.where(found.assignment < 0, np.nan, found.assignment)} | columns
-    return dataset_of_columns(columns, {VARIABLE: variable_names(found)})
+    if beliefs.assignment is not None:
+        columns = {"state": np.where(beliefs.assignment < 0, np.nan, beliefs.assignment)} | columns
+    return dataset_of_columns(columns, {VARIABLE: variable_names(beliefs)})
 
 
 def dataset_of_columns(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:
@@ -78,6 +78,6 @@ def cell_label(words: Mapping[str, Sequence[str]], cell: int) -> str:
     return f"the table of {words['child'][cell]} = {words['child_state'][cell]}{given}"
 
 
-def variable_names(found: Beliefs) -> list[str]:
+def variable_names(beliefs: Beliefs) -> list[str]:
     """The names of all variables, else x and the number."""
-    return found.names or [f"x{i}" for i in range(len(found.node_offset) - 1)]
+    return beliefs.names or [f"x{i}" for i in range(len(beliefs.node_offset) - 1)]

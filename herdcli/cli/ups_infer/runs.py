@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from herdcli.markov.model.network import Network
 
 
-def infer_network(session: Session, loaded: Artifact, given: tuple[Network, dict[int, int]], request: Request) -> None:
+def infer_network(session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request) -> None:
     """Infer marginals of the conditioned network given with its evidence, and save `beliefs`, marginals as text, or a shard."""
     from herdcli.markov.method import InferenceSettings
 
@@ -41,7 +41,7 @@ def infer_network(session: Session, loaded: Artifact, given: tuple[Network, dict
     if queries.output_format(session, request) == "pr" and asked.algorithm in NO_LOG_Z:
         raise BadUsage(f"{asked.algorithm} computes no log Z, but the format pr holds only log Z", hint="--format mar")
     try:
-        made = _infer_shard(session, loaded.value, given, asked, request)
+        made = _infer_shard(session, loaded.value, network_and_evidence, asked, request)
         shards.finish_units(session, made, "starts", finish, loaded, request)
     except DataError as error:  # of the network, not of the evidence that was read last
         error.where = error.where or loaded.name
@@ -49,30 +49,30 @@ def infer_network(session: Session, loaded: Artifact, given: tuple[Network, dict
 
 
 def _infer_shard(
-    session: Session, full: Network, given: tuple[Network, dict[int, int]], asked: InferenceSettings, request: Request
+    session: Session, full: Network, network_and_evidence: tuple[Network, dict[int, int]], settings: InferenceSettings, request: Request
 ) -> BeliefsShard:
     """What came of this run's starts."""
     from herdcli.markov.bethe.starts import BeliefsShard
     from herdcli.markov.model import beliefs
 
-    network, evidence = given
-    restarts = request.restarts if asked.algorithm in reading("restarts") else 0
+    network, evidence = network_and_evidence
+    restarts = request.restarts if settings.algorithm in reading("restarts") else 0
     if not restarts:
         shards.refuse_shards(session, "--restarts makes several starts, --evidence-rows blocks of rows")
     units = shards.unit_numbers(session, restarts + 1, "starts")
-    inferred = _run_starts(session, network, asked, units) if restarts else [_infer_once(session, network, asked)]
+    inferred = _run_starts(session, network, settings, units) if restarts else [_infer_once(session, network, settings)]
     nodes_only = request.output_marginals == "nodes"
     parts = [
         beliefs.assemble_beliefs(
             full, evidence, found.nodes, [] if nodes_only else found.cliques, algorithm=name, **found.attributes | checked
         )
-        for (found, name), checked in zip(inferred, _check_results(session, network, asked, inferred), strict=True)
+        for (found, name), checked in zip(inferred, _check_results(session, network, settings, inferred), strict=True)
     ]
     return BeliefsShard(place=session.place, units=restarts + 1, parts=parts)
 
 
 def _check_results(
-    session: Session, network: Network, asked: InferenceSettings, inferred: Sequence[tuple[InferenceResult, str]]
+    session: Session, network: Network, settings: InferenceSettings, inferred: Sequence[tuple[InferenceResult, str]]
 ) -> list[dict[str, object]]:
     """Bounds, the estimated error and the warnings of each result, as attributes of `Beliefs`."""
     from herdcli.artifacts import memory_budget
@@ -87,11 +87,11 @@ def _check_results(
         return [dict(baseline)] * len(inferred)
     limit = session.max_memory or memory_budget.default_limit()
 
-    def checked(found: InferenceResult, name: str) -> dict[str, object]:
+    def checked(result: InferenceResult, name: str) -> dict[str, object]:
         # Each by its own iterations, so that shards of several starts say what one run says.
-        iterations = int(found.attributes.get("iterations", 1))
-        known = reliability.compute_reference(network, iterations, bound, answer=found, seed=asked.seed, limit=limit)
-        return reliability.assess_answer(found, name, known, chosen=asked.algorithm == AUTO).attributes() | baseline
+        iterations = int(result.attributes.get("iterations", 1))
+        known = reliability.compute_reference(network, iterations, bound, answer=result, seed=settings.seed, limit=limit)
+        return reliability.assess_answer(result, name, known, chosen=settings.algorithm == AUTO).attributes() | baseline
 
     return [checked(found, name) for found, name in inferred]
 
@@ -124,27 +124,27 @@ def finish(session: Session, whole: BeliefsShard, history: History, request: Req
         outputs.write_text_result(session, text, summary, form)
 
 
-def _run_starts(session: Session, network: Network, asked: InferenceSettings, units: Sequence[int]) -> list[tuple[InferenceResult, str]]:
+def _run_starts(session: Session, network: Network, settings: InferenceSettings, units: Sequence[int]) -> list[tuple[InferenceResult, str]]:
     """The results of the starts of these numbers, and the algorithm's name."""
     if session.checkpoint and len(units) > 1:
         raise BadUsage(
             "--restarts does not work with --checkpoint",
             hint="run each start as a shard of its own: --shard 1/N, with N = R + 1 for --restarts R",
         )
-    return [(run_algorithm(session, network, replace(asked, start=k), k == units[0]), asked.algorithm) for k in units]
+    return [(run_algorithm(session, network, replace(settings, start=k), k == units[0]), settings.algorithm) for k in units]
 
 
-def _infer_once(session: Session, network: Network, asked: InferenceSettings) -> tuple[InferenceResult, str]:
+def _infer_once(session: Session, network: Network, settings: InferenceSettings) -> tuple[InferenceResult, str]:
     """The result of the algorithm, under `auto` of the one that was chosen; and its name."""
-    if asked.algorithm != AUTO:
-        return run_algorithm(session, network, asked), asked.algorithm
+    if settings.algorithm != AUTO:
+        return run_algorithm(session, network, settings), settings.algorithm
     from herdcli.cli.ups_infer import automatic
 
-    return automatic.infer_automatically(session, network, asked, run_algorithm)
+    return automatic.infer_automatically(session, network, settings, run_algorithm)
 
 
 def run_algorithm(
-    session: Session, network: Network, asked: InferenceSettings, first: bool = True, made: InferenceMethod | None = None
+    session: Session, network: Network, settings: InferenceSettings, first: bool = True, made: InferenceMethod | None = None
 ) -> InferenceResult:
     """One run of one algorithm; made: where the choice of it has made it already."""
     from herdcli.artifacts import memory_budget
@@ -152,7 +152,7 @@ def run_algorithm(
     from herdcli.markov import algorithms
     from herdcli.markov.exact.exact_algorithms import JunctionTree
 
-    method = made or algorithms.make_method(network, asked, session.map, session.max_memory or memory_budget.default_limit())
+    method = made or algorithms.make_method(network, settings, session.map, session.max_memory or memory_budget.default_limit())
     if method.note and first:
         session.console.note(method.note)
 
@@ -165,7 +165,7 @@ def run_algorithm(
         if isinstance(method, JunctionTree):
             size, told = message_storage.choose_storage(session, method, cast("OrderSearch", state))
             session.require_memory(size, what)
-        if asked.algorithm == "junction-tree":
+        if settings.algorithm == "junction-tree":
             session.console.note(told)
 
     def fitted(tree: JunctionTree, state: OrderSearch) -> int:
@@ -176,18 +176,21 @@ def run_algorithm(
     def after(state: HasStep) -> tuple[float, int]:
         return algorithms.remaining_cost(method, state, fitted)
 
-    return session.run(method, label=asked.algorithm, memory=method.words, after=after, ended=ended)
+    return session.run(method, label=settings.algorithm, memory=method.words, after=after, ended=ended)
 
 
-def _warn_of_nonconvergence(session: Session, made: Beliefs, wanted: str) -> None:
-    message = f"{made.algorithm} did not converge in {made.iterations} iterations: the residual is {made.residual:.3g}"
-    if made.algorithm in SAMPLED:
-        message = f"the chains of {made.algorithm} disagree after {made.iterations} sweeps: the largest R̂ is {1 + made.residual:.3g}"
-        if made.round_trips is not None and made.residual < 0.05:
+def _warn_of_nonconvergence(session: Session, beliefs: Beliefs, wanted: str) -> None:
+    message = f"{beliefs.algorithm} did not converge in {beliefs.iterations} iterations: the residual is {beliefs.residual:.3g}"
+    if beliefs.algorithm in SAMPLED:
+        message = (
+            f"the chains of {beliefs.algorithm} disagree after {beliefs.iterations} sweeps: the largest R̂ is {1 + beliefs.residual:.3g}"
+        )
+        if beliefs.round_trips is not None and beliefs.residual < 0.05:
             message = (
-                f"the chains of {made.algorithm} came through all temperatures {made.round_trips} times only in {made.iterations} sweeps"
+                f"the chains of {beliefs.algorithm} came through all temperatures {beliefs.round_trips} times only in "
+                f"{beliefs.iterations} sweeps"
             )
-    hint = TABLE[made.algorithm].hint
+    hint = TABLE[beliefs.algorithm].hint
     if wanted == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}; --on-nonconvergence error ends with 1")

@@ -24,19 +24,19 @@ def sorted_eigen(covariance: Array) -> tuple[Array, Array]:
     return np.maximum(values[::-1], 0.0), fix_signs(vectors[:, ::-1])
 
 
-def ppca_closed_form(found: RowMoments, factors: int, floor: float) -> Parameters:
+def ppca_closed_form(moments: RowMoments, factors: int, floor: float) -> Parameters:
     """The likeliest loading U (Λ − σ² I)^½ with σ² the mean of the eigenvalues left out.
 
     Source: Tipping & Bishop (1999), eq. 7 and 8.
     """
-    values, vectors = sorted_eigen(found.covariance)
+    values, vectors = sorted_eigen(moments.covariance)
     noise = max(float(values[factors:].mean()), floor) if factors < len(values) else floor
     # CC' + σ²I then has the sample's variance λ_k along the axes kept, and along all others the mean of what they have.
     loading = vectors[:, :factors] * np.sqrt(np.maximum(values[:factors] - noise, 0.0))
-    return {"loading": loading, "mean": found.mean.copy(), "noise": np.full(len(values), noise)}
+    return {"loading": loading, "mean": moments.mean.copy(), "noise": np.full(len(values), noise)}
 
 
-def pca_closed_form(found: RowMoments, components: int) -> tuple[Array, Array]:
+def pca_closed_form(moments: RowMoments, components: int) -> tuple[Array, Array]:
     """Principal axes (D, K) and their variances (K,), of the moments of the rows."""
-    values, vectors = sorted_eigen(found.covariance)
+    values, vectors = sorted_eigen(moments.covariance)
     return vectors[:, :components], values[:components]

@@ -202,12 +202,12 @@ class FactorEM:
         rest = np.eye(len(C)) - C @ beta
         return np.asarray(np.square(rest @ self._root).sum(axis=1) + np.square(rest @ d - c))
 
-    def _of_moments(self, parameters: Parameters, found: RowMoments) -> Sums:
-        C, noise, n = parameters["loading"], parameters["noise"], found.mass
+    def _of_moments(self, parameters: Parameters, moments: RowMoments) -> Sums:
+        C, noise, n = parameters["loading"], parameters["noise"], moments.mass
         D, K = C.shape
         V, beta, determinant = recognition_model(self.name, C, noise)
-        d = found.mean - parameters["mean"]
-        S = found.covariance + np.outer(d, d)  # second moment about the model's mean
+        d = moments.mean - parameters["mean"]
+        S = moments.covariance + np.outer(d, d)  # second moment about the model's mean
         xx, inner = np.empty((1, K + 1, K + 1)), beta @ S @ beta.T
         # ⟨x⟩ = β(y − c) is linear in y, so that Σ ⟨xx'⟩ = n (V + βSβ') and Σ y⟨x⟩' = n Sβ': the moments of the rows say all.
         xx[0, :K, :K], xx[0, :K, K], xx[0, K, :K], xx[0, K, K] = V + inner, beta @ d, beta @ d, 1.0
@@ -301,7 +301,7 @@ def prepare_factors(
     floor: float | None = None,
     init: str = "pca",
     seed: int = 0,
-    given: Parameters | None = None,
+    start: Parameters | None = None,
     map: Map = map,
 ) -> tuple[FactorEM, BlockSource]:
     """The model, and the source that its passes go over: one block of moments where no value is missing.
@@ -319,7 +319,7 @@ def prepare_factors(
     if init not in INITS:
         raise BadUsage(f"unknown init '{init}', expected {', '.join(INITS)}")
     least, scale = column_floors(found.variance, found.mean, floor)
-    model = FactorEM(name, count, least, scale if name == "fa" else np.ones(D), found, seed, init, given)
+    model = FactorEM(name, count, least, scale if name == "fa" else np.ones(D), found, seed, init, start)
     return model, (source if found.missing else MomentsBlock(found))
 
 

@@ -13,15 +13,15 @@ from herdcli.schema import Array
 INITS = ("kmeans++", "random")
 
 
-def fill_with_means(rows: RowBlock, found: RowMoments) -> RowBlock:
+def fill_with_means(rows: RowBlock, moments: RowMoments) -> RowBlock:
     """Rows with column means instead of missing values: good enough to start from."""
-    return RowBlock(rows.first, np.where(np.isnan(rows.X), found.mean, rows.X), rows.labels, rows.weight) if found.missing else rows
+    return RowBlock(rows.first, np.where(np.isnan(rows.X), moments.mean, rows.X), rows.labels, rows.weight) if moments.missing else rows
 
 
-def memory_needed(found: RowMoments, count: int) -> int:
+def memory_needed(moments: RowMoments, count: int) -> int:
     """Bytes of a start: rows as they are read, those that are drawn from, the same in units of their spread, a cluster's, and distances."""
-    rows, copies = min(found.rows, SAMPLE_ROWS), 5 if found.missing else 4
-    return 8 * rows * (copies * len(found.mean) + 2 * (3 + int(math.log(count))))
+    rows, copies = min(moments.rows, SAMPLE_ROWS), 5 if moments.missing else 4
+    return 8 * rows * (copies * len(moments.mean) + 2 * (3 + int(math.log(count))))
 
 
 def initial_centres(rows: RowBlock, count: int, init: str, random: np.random.Generator, scale: Array, per_class: int = 1) -> Array:

@@ -273,7 +273,7 @@ def prepare_gmm(
     floor: float | None = None,
     init: str = "kmeans++",
     seed: int = 0,
-    given: Parameters | None = None,
+    start: Parameters | None = None,
     map: Map = map,
 ) -> GMM:
     """A mixture of so many Gaussians for the rows of a source.
@@ -289,9 +289,9 @@ def prepare_gmm(
     found = row_moments(source, map)
     if found.rows < components:
         raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"--components {found.rows} or fewer")
-    if given is not None and given["mean"].shape != (components, len(found.mean)):
-        raise DataError(f"the initial model has means of shape {given['mean'].shape}, expected {(components, len(found.mean))}")
-    return GMM(components, covariance, *column_floors(found.variance, found.mean, floor), found, source, init, seed, given, map)
+    if start is not None and start["mean"].shape != (components, len(found.mean)):
+        raise DataError(f"the initial model has means of shape {start['mean'].shape}, expected {(components, len(found.mean))}")
+    return GMM(components, covariance, *column_floors(found.variance, found.mean, floor), found, source, init, seed, start, map)
 
 
 def parameter_count(components: int, columns: int, covariance: str) -> int:

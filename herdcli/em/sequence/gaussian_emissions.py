@@ -35,11 +35,11 @@ class GaussianEmission:
     source: BlockSource  # of rows, which mixtures ask for and chains do not read
 
     @classmethod
-    def of(cls, found: RowMoments, source: BlockSource, covariance: str, mixtures: int, floor: float | None) -> GaussianEmission:
+    def of(cls, moments: RowMoments, source: BlockSource, covariance: str, mixtures: int, floor: float | None) -> GaussianEmission:
         """For rows with these moments; each column has its own floor where none is given, see `variance_floors.column_floors`."""
         if covariance not in gmm.COVARIANCES or mixtures < 1:
             raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(gmm.COVARIANCES)}")
-        return cls(covariance, mixtures, *column_floors(found.variance, found.mean, floor), found, source)
+        return cls(covariance, mixtures, *column_floors(moments.variance, moments.mean, floor), moments, source)
 
     @property
     def name(self) -> str:
@@ -115,10 +115,10 @@ class GaussianEmission:
         mean, covariance = flat["mean"].reshape(states, M, D), flat["covariance"].reshape(states, M, D, D)
         return {"mixing": mixing / mixing.sum(axis=1, keepdims=True), "mean": mean, "covariance": covariance}
 
-    def _statistics_from(self, found: Parameters, reference: Array) -> Sums:
+    def _statistics_from(self, parameters: Parameters, reference: Array) -> Sums:
         """Statistics whose M step gives these weights, means and covariances in the shape of the family."""
-        weight, d = found["weight"], found["mean"] - reference
-        second = found["covariance"] + d[:, :, None] * d[:, None, :]
+        weight, d = parameters["weight"], parameters["mean"] - reference
+        second = parameters["covariance"] + d[:, :, None] * d[:, None, :]
         i, j = (np.arange(d.shape[1]),) * 2 if self.diagonal else np.triu_indices(d.shape[1])
         packed = np.concatenate([np.ones((len(d), 1)), d, second[:, i, j]], axis=1) * weight[:, None]
         return {"packed": packed, "reference": np.repeat(reference[None], len(d), axis=0)}

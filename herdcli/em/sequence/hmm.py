@@ -266,12 +266,12 @@ def prepare_hmm(
     sequences: Sequences,
     states: int,
     family: EmissionFamily,
-    found: RowMoments,
+    moments: RowMoments,
     *,
     transitions: ChainStructure | None = None,
     init: str = "kmeans++",
     seed: int = 0,
-    given: Parameters | None = None,
+    start: Parameters | None = None,
     labels: Array | None = None,
     sent: bool = False,
 ) -> HMM:
@@ -282,9 +282,9 @@ def prepare_hmm(
         raise DataError(
             f"label {labels.max()} is out of range: there are {states} states, 0 to {states - 1}", hint=f"--components {labels.max() + 1}"
         )
-    made = HMM(transitions or chain_structure("full", states), family, sequences, found, init, seed, given, labels, sent)
-    if given is not None and len(given["initial"]) != states:
-        raise DataError(f"the initial model has {len(given['initial'])} states, expected {states}")
+    made = HMM(transitions or chain_structure("full", states), family, sequences, moments, init, seed, start, labels, sent)
+    if start is not None and len(start["initial"]) != states:
+        raise DataError(f"the initial model has {len(start['initial'])} states, expected {states}")
     return made
 
 

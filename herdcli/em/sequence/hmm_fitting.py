@@ -63,9 +63,9 @@ class PreparedChainFit:
     settings: EMSettings
     search: ComponentSearch
 
-    def finished(self, found: SearchResult, map: Map = map) -> MarkovChain:
+    def finished(self, search: SearchResult, map: Map = map) -> MarkovChain:
         """The artifact of what a search found."""
-        value = self.made(found.size, found.fit)
+        value = self.made(search.size, search.fit)
         several, real = len(self.search.sizes) > 1, self.asked.emission in ("gaussian", "gmm")
         known = KnownChain(
             rows=self.rows.training.rows,
@@ -79,8 +79,8 @@ class PreparedChainFit:
             feature_names=self.rows.feature_names,
             class_names=self.rows.class_names,
             supervised=self.asked.supervised,
-            sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
-            scores=np.array(found.scores) if several else None,
+            sizes=np.array(self.search.sizes[: len(search.scores)]) if several else None,
+            scores=np.array(search.scores) if several else None,
             criterion=self.asked.criterion if several else None,
         )
         if self.rows.valid is not None:
@@ -116,63 +116,63 @@ class PreparedChainFit:
 
 
 def prepare_chain_fit(
-    rows: ChainSequences, asked: ChainOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
+    rows: ChainSequences, options: ChainOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
 ) -> PreparedChainFit:
     """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
-    if asked.criterion == "icl":
+    if options.criterion == "icl":
         raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
-    family, found = _emission_family(rows, asked, map)
-    labels = rows.y if asked.supervised else None
-    given, init = _initial_parameters(asked, family), asked.init or "kmeans++"
+    family, found = _emission_family(rows, options, map)
+    labels = rows.y if options.supervised else None
+    given, init = _initial_parameters(options, family), options.init or "kmeans++"
     models = tuple(
         hmm.prepare_hmm(
             rows.training,
             size,
             family,
             found,
-            transitions=_chain_structure(asked, size),
+            transitions=_chain_structure(options, size),
             init=init,
-            seed=asked.seed,
-            given=given,
+            seed=options.seed,
+            start=given,
             labels=labels,
             sent=True,
         )
-        for size in asked.sizes
+        for size in options.sizes
     )
     source = spread(SequenceBlocks(rows.training, labels))
-    search = ComponentSearch(asked.sizes, tuple(EM(model, source, settings, map) for model in models))
-    return _add_criterion(PreparedChainFit(asked, rows, found, family, settings, search), map)
+    search = ComponentSearch(options.sizes, tuple(EM(model, source, settings, map) for model in models))
+    return _add_criterion(PreparedChainFit(options, rows, found, family, settings, search), map)
 
 
-def _emission_family(rows: ChainSequences, asked: ChainOptions, map: Map) -> tuple[EmissionFamily, RowMoments]:
+def _emission_family(rows: ChainSequences, options: ChainOptions, map: Map) -> tuple[EmissionFamily, RowMoments]:
     family, found = hmm.emission_family(
-        asked.emission,
+        options.emission,
         rows.training,
-        covariance=asked.covariance,
-        mixtures=asked.mixtures,
-        floor=asked.floor,
+        covariance=options.covariance,
+        mixtures=options.mixtures,
+        floor=options.floor,
         names=rows.feature_names,
         map=map,
     )
-    if asked.given is not None and isinstance(family, Categorical) and asked.given.emissions.symbols is not None:
-        family = replace(family, symbols=asked.given.emissions.symbols)
+    if options.given is not None and isinstance(family, Categorical) and options.given.emissions.symbols is not None:
+        family = replace(family, symbols=options.given.emissions.symbols)
     return family, found
 
 
-def _chain_structure(asked: ChainOptions, size: int) -> hmm.ChainStructure:
-    if asked.given is not None and asked.transitions == "full" and asked.mask is None:
-        return hmm.ChainStructure(asked.given.first, asked.given.allowed)
-    return hmm.chain_structure(asked.transitions, size, asked.mask)
+def _chain_structure(options: ChainOptions, size: int) -> hmm.ChainStructure:
+    if options.given is not None and options.transitions == "full" and options.mask is None:
+        return hmm.ChainStructure(options.given.first, options.given.allowed)
+    return hmm.chain_structure(options.transitions, size, options.mask)
 
 
-def _initial_parameters(asked: ChainOptions, family: EmissionFamily) -> Parameters | None:
+def _initial_parameters(options: ChainOptions, family: EmissionFamily) -> Parameters | None:
     """Parameters of an earlier model, of which nothing that the structure forbids is left."""
-    if asked.given is None:
+    if options.given is None:
         return None
-    value = asked.given
-    if value.emission != asked.emission:
-        raise DataError(f"the initial model has --emission {value.emission}, not {asked.emission}")
-    made = _chain_structure(asked, value.states)
+    value = options.given
+    if value.emission != options.emission:
+        raise DataError(f"the initial model has --emission {value.emission}, not {options.emission}")
+    made = _chain_structure(options, value.states)
     p = dict(value.parameters)
     for name, mask in (("initial", made.first), ("transition", made.allowed)):
         kept = np.where(mask, p[name], 0.0)
@@ -180,28 +180,28 @@ def _initial_parameters(asked: ChainOptions, family: EmissionFamily) -> Paramete
         divided = np.where(share > 0, kept / np.where(share > 0, share, 1.0), mask / mask.sum(axis=-1, keepdims=True))
         # Shares that lose nothing are kept to the bit: their sum may differ from 1 in the last one, and a run that goes on must not.
         p[name] = np.where((kept == p[name]).all(axis=-1, keepdims=True), p[name], divided)
-    if value.states != asked.sizes[0] or value.columns != family.columns:
+    if value.states != options.sizes[0] or value.columns != family.columns:
         raise DataError(
-            f"the initial model has {value.states} states and {value.columns} columns, expected {asked.sizes[0]} and {family.columns}"
+            f"the initial model has {value.states} states and {value.columns} columns, expected {options.sizes[0]} and {family.columns}"
         )
     return p
 
 
-def _add_criterion(made: PreparedChainFit, map: Map) -> PreparedChainFit:
+def _add_criterion(prepared: PreparedChainFit, map: Map) -> PreparedChainFit:
     """With a criterion where there is a choice."""
-    if len(made.search.sizes) == 1:
-        return made
-    valid = made.rows.valid
-    if made.asked.criterion == "valid" and valid is None:
+    if len(prepared.search.sizes) == 1:
+        return prepared
+    valid = prepared.rows.valid
+    if prepared.asked.criterion == "valid" and valid is None:
         raise DataError("has no sequences in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
-        value = made.made(size, fit)
-        if made.asked.criterion == "valid" and valid is not None:
-            return -value.log_likelihood(valid, map, state_occupancy(value, made.rows.training, map))
-        return chain_information_criteria(value)[made.asked.criterion]
+        value = prepared.made(size, fit)
+        if prepared.asked.criterion == "valid" and valid is not None:
+            return -value.log_likelihood(valid, map, state_occupancy(value, prepared.rows.training, map))
+        return chain_information_criteria(value)[prepared.asked.criterion]
 
-    return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
+    return replace(prepared, search=replace(prepared.search, score=score, patience=prepared.asked.patience))
 
 
 def chain_information_criteria(value: MarkovChain) -> dict[str, float]:

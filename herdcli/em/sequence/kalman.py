@@ -98,7 +98,7 @@ def collapse_rows(parameters: Parameters, Y: Array, missing: MissingPatterns) ->
 
 
 def _collapse(
-    E: Array, mask: Array, inverse: Array, basis: Array, constant: Array, rows: Array, local: Array, found: CollapsedRows
+    E: Array, mask: Array, inverse: Array, basis: Array, constant: Array, rows: Array, local: Array, collapsed: CollapsedRows
 ) -> None:
     """z and the log density of some rows, of one pattern or of as many patterns as there are."""
     size = basis.shape[2]
@@ -112,8 +112,8 @@ def _collapse(
         white = np.einsum("nij,nj->ni", inverse[local], e)
         z = np.einsum("nij,ni->nj", basis[local], white)
         rest = white - np.einsum("nij,nj->ni", basis[local], z)
-    found.z[rows, :size] = z
-    found.log[rows] = constant[local] - 0.5 * np.einsum("ni,ni->n", rest, rest)
+    collapsed.z[rows, :size] = z
+    collapsed.log[rows] = constant[local] - 0.5 * np.einsum("ni,ni->n", rest, rest)
 
 
 @dataclass(frozen=True)
@@ -221,13 +221,22 @@ def filter_sequences(
     )
 
 
-def smooth_sequences(parameters: Parameters, found: FilteredStates, offsets: Array) -> SmoothedStates:
+def smooth_sequences(parameters: Parameters, filtered: FilteredStates, offsets: Array) -> SmoothedStates:
     """Smooth what `filter_sequences` filtered."""
-    (n, K), A, Q = found.mean.shape, np.ascontiguousarray(parameters["transition"]), np.ascontiguousarray(parameters["process"])
+    (n, K), A, Q = filtered.mean.shape, np.ascontiguousarray(parameters["transition"]), np.ascontiguousarray(parameters["process"])
     which, pair, mean = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((n, K))
-    back, rest = np.empty((found.edges, K, K)), np.empty((found.edges, K, K))
-    room, most = min(max(ROOM, 2 * found.edges), n + 1), n + 1
-    given = (found.node, found.edge_next, found.edge_covariance, found.edge_factor, found.edges, found.edge, found.drift, found.mean)
+    back, rest = np.empty((filtered.edges, K, K)), np.empty((filtered.edges, K, K))
+    room, most = min(max(ROOM, 2 * filtered.edges), n + 1), n + 1
+    given = (
+        filtered.node,
+        filtered.edge_next,
+        filtered.edge_covariance,
+        filtered.edge_factor,
+        filtered.edges,
+        filtered.edge,
+        filtered.drift,
+        filtered.mean,
+    )
     while True:
         after, lagged = np.empty((room, K, K)), np.empty((room, K, K))
         places = [np.empty(room, np.int64) for _ in range(3)]

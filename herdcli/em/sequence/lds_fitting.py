@@ -64,9 +64,9 @@ class PreparedDynamicsFit:
     scale: Array  # (m,)
     search: ComponentSearch
 
-    def finished(self, found: SearchResult, map: Map = map) -> LinearDynamics:
+    def finished(self, search: SearchResult, map: Map = map) -> LinearDynamics:
         """The artifact of what a search found."""
-        value, rows, several = self.made(found.fit), self.rows, len(self.search.sizes) > 1
+        value, rows, several = self.made(search.fit), self.rows, len(self.search.sizes) > 1
         U, test = rows.controls, rows.test
         known = KnownDynamics(
             rows=self.found.rows,
@@ -81,8 +81,8 @@ class PreparedDynamicsFit:
             control_names=rows.control_names,
             control_mean=None if U is None else U[rows.training.chosen].mean(axis=0),
             holdout_controls=None if U is None or test is None else U[test.chosen],
-            sizes=np.array(self.search.sizes[: len(found.scores)]) if several else None,
-            scores=np.array(found.scores) if several else None,
+            sizes=np.array(self.search.sizes[: len(search.scores)]) if several else None,
+            scores=np.array(search.scores) if several else None,
             criterion=self.asked.criterion if several else None,
         )
         if test is not None:
@@ -162,25 +162,25 @@ def _places_up_to(whole: Sequences, place: int) -> Array:
 
 
 def prepare_dynamics_fit(
-    rows: DynamicsSequences, asked: DynamicsOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
+    rows: DynamicsSequences, options: DynamicsOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
 ) -> PreparedDynamicsFit:
     """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
-    if asked.criterion not in CRITERIA:
-        raise BadUsage(f"--criterion {asked.criterion} is for mixtures", hint="--criterion bic, aic or valid")
-    if asked.init == "kmeans++":
+    if options.criterion not in CRITERIA:
+        raise BadUsage(f"--criterion {options.criterion} is for mixtures", hint="--criterion bic, aic or valid")
+    if options.init == "kmeans++":
         raise BadUsage("--init kmeans++ works only with clusters", hint="--init pca or random")
     U, shift, scale = _scale_controls(rows)
-    found = window_moments(SequenceBlocks(rows.training), max(asked.sizes), U, map)
-    if max(asked.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
-        raise DataError(f"{found.rows} rows are too few for {max(asked.sizes)} states", hint=f"--components {most} or fewer")
-    least, relative = floor_and_scale(found.variance, asked.floor)
-    given = None if asked.given is None else _rescale_parameters(asked.given, shift, scale)
+    found = window_moments(SequenceBlocks(rows.training), max(options.sizes), U, map)
+    if max(options.sizes) > (most := max(1, found.rows * rows.training.columns // 2)):
+        raise DataError(f"{found.rows} rows are too few for {max(options.sizes)} states", hint=f"--components {most} or fewer")
+    least, relative = floor_and_scale(found.variance, options.floor)
+    given = None if options.given is None else _rescale_parameters(options.given, shift, scale)
     several = rows.training.count > 1
-    random = asked.init == "random"
-    models = [LDS(size, asked.diagonal, least, relative, found, U, asked.seed, several, given, random, True) for size in asked.sizes]
+    random = options.init == "random"
+    models = [LDS(size, options.diagonal, least, relative, found, U, options.seed, several, given, random, True) for size in options.sizes]
     source = spread(SequenceBlocks(rows.training, U))
-    search = _component_search(asked.sizes, models, source, settings, map, rows.training.mass)
-    made = PreparedDynamicsFit(asked, rows, found, least, shift, scale, search)
+    search = _component_search(options.sizes, models, source, settings, map, rows.training.mass)
+    made = PreparedDynamicsFit(options, rows, found, least, shift, scale, search)
     return _add_criterion(made, map)
 
 
@@ -217,24 +217,24 @@ def _rescale_parameters(p: Parameters, shift: Array, scale: Array) -> Parameters
     return p | {"control": p["control"] * scale, "drift": p["drift"] + p["control"] @ shift}
 
 
-def _add_criterion(made: PreparedDynamicsFit, map: Map) -> PreparedDynamicsFit:
+def _add_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDynamicsFit:
     """With a criterion where there is a choice."""
-    if len(made.search.sizes) == 1:
-        return made
-    valid = made.rows.valid
-    if made.asked.criterion == "valid" and valid is None:
+    if len(prepared.search.sizes) == 1:
+        return prepared
+    valid = prepared.rows.valid
+    if prepared.asked.criterion == "valid" and valid is None:
         raise DataError("has no rows in split 1, which --criterion valid needs", hint="--split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
-        value = made.made(fit)
-        if made.asked.criterion == "valid" and valid is not None:
-            return -made.judged(value, valid, map)
+        value = prepared.made(fit)
+        if prepared.asked.criterion == "valid" and valid is not None:
+            return -prepared.judged(value, valid, map)
         value = replace(
-            value, known=KnownDynamics(rows=0, sequences=len(made.found.lengths), base_mean=value.mean, base_variance=value.mean)
+            value, known=KnownDynamics(rows=0, sequences=len(prepared.found.lengths), base_mean=value.mean, base_variance=value.mean)
         )
-        return lds_information_criteria(value)[made.asked.criterion]
+        return lds_information_criteria(value)[prepared.asked.criterion]
 
-    return replace(made, search=replace(made.search, score=score, patience=made.asked.patience))
+    return replace(prepared, search=replace(prepared.search, score=score, patience=prepared.asked.patience))
 
 
 def lds_information_criteria(value: LinearDynamics) -> dict[str, float]:

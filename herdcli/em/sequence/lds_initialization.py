@@ -112,11 +112,11 @@ def _windows(Z: Array, offsets: Array, half: int) -> Array:
     return np.concatenate(parts, axis=1)
 
 
-def initial_parameters(found: WindowMoments, states: int, seed: int, restart: int, *, diagonal: bool) -> Parameters:
+def initial_parameters(moments: WindowMoments, states: int, seed: int, restart: int, *, diagonal: bool) -> Parameters:
     """Parameters of a restart: principal axes of windows (the first), or random directions, as states of variance 1."""
-    W = len(found.step)
-    D, K = len(found.centre), states
-    second = found.here[:W, :W] / found.here[-1, -1]
+    W = len(moments.step)
+    D, K = len(moments.centre), states
+    second = moments.here[:W, :W] / moments.here[-1, -1]
     values, vectors = np.linalg.eigh(second)
     values, vectors = values[::-1], vectors[:, ::-1]
     rank = max(1, int((values > TINY * max(values[0], TINY)).sum()))
@@ -127,26 +127,26 @@ def initial_parameters(found: WindowMoments, states: int, seed: int, restart: in
         axes = axes @ turn
     T = np.zeros((W, K))
     T[:, : min(rank, K)] = axes[:, :K]
-    return _regress_parameters(found, T, D, diagonal)
+    return _regress_parameters(moments, T, D, diagonal)
 
 
-def _regress_parameters(found: WindowMoments, T: Array, D: int, diagonal: bool) -> Parameters:
+def _regress_parameters(moments: WindowMoments, T: Array, D: int, diagonal: bool) -> Parameters:
     """All parameters by least squares, of states T'v."""
     W, K = T.shape
-    F = len(found.here)
+    F = len(moments.here)
     lift = np.zeros((F, F - W + K))  # z = (x, u, 1) of (v, u, 1)
     lift[:W, :K], lift[W:, K:] = T, np.eye(F - W)
-    xx = lift.T @ found.here @ lift
+    xx = lift.T @ moments.here @ lift
     n = xx[-1, -1]
     both = np.r_[0:K, F - W + K - 1]
-    G = _ridge_coefficients(xx[np.ix_(both, both)], (found.here[:D] @ lift)[:, both])
-    yy = found.here[:D, :D] / n
-    rest = yy - G @ (found.here[:D] @ lift)[:, both].T / n
+    G = _ridge_coefficients(xx[np.ix_(both, both)], (moments.here[:D] @ lift)[:, both])
+    yy = moments.here[:D, :D] / n
+    rest = yy - G @ (moments.here[:D] @ lift)[:, both].T / n
     noise = np.maximum(np.diag(rest), NOISE * np.diag(yy))
     R = np.diag(noise) if diagonal else _correlate_noise(rest, noise)
     A, B, a, Q = np.zeros((K, K)), np.zeros((K, F - W - 1)), np.zeros(K), np.eye(K)
-    if found.before[-1, -1] > 0:
-        zz, nz = lift.T @ found.before @ lift, T.T @ found.step @ lift
+    if moments.before[-1, -1] > 0:
+        zz, nz = lift.T @ moments.before @ lift, T.T @ moments.step @ lift
         dynamics = _ridge_coefficients(zz, nz)
         A, B, a = dynamics[:, :K], dynamics[:, K:-1], dynamics[:, -1]
         radius = float(np.abs(np.linalg.eigvals(A)).max())
@@ -155,14 +155,14 @@ def _regress_parameters(found: WindowMoments, T: Array, D: int, diagonal: bool) 
         Q = np.eye(K) - A @ A.T  # states have variance 1
         values, vectors = np.linalg.eigh(0.5 * (Q + Q.T))
         Q = (vectors * np.maximum(values, 1e-2)) @ vectors.T
-    scale = found.scale
+    scale = moments.scale
     return {
         "transition": A,
         "control": B,
         "drift": a,
         "process": 0.5 * (Q + Q.T),
         "loading": scale[:, None] * G[:, :K],
-        "mean": found.centre + scale * G[:, K],
+        "mean": moments.centre + scale * G[:, K],
         "noise": 0.5 * (R + R.T) * np.outer(scale, scale),
         "start_mean": np.zeros(K),
         "start_covariance": np.eye(K),

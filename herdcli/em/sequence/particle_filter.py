@@ -265,14 +265,14 @@ def filter_lds(
 
 
 def filter_hmm(
-    states: HiddenChain, logs: Callable[[Array], Array], found: Sequences, count: int, seed: int, smooth: bool, map: Map = map
+    states: HiddenChain, logs: Callable[[Array], Array], sequences: Sequences, count: int, seed: int, smooth: bool, map: Map = map
 ) -> tuple[Array, Array]:
     """Probabilities (n, K) of the states of all sequences, and effective sample sizes (n,).  logs: (T, K) log p(y | k) of rows (T, D)."""
 
     def one(s: int) -> tuple[Array, Array]:
-        system = DiscreteChainModel(states.initial, states.transition, logs(found.take(s, s + 1).X))
+        system = DiscreteChainModel(states.initial, states.transition, logs(sequences.take(s, s + 1).X))
         told, cloud = state_probabilities(system, count, seed, unit=s, smooth=smooth)
         return told, cloud.effective
 
-    told, effective = zip(*map(one, range(found.count)), strict=True)
+    told, effective = zip(*map(one, range(sequences.count)), strict=True)
     return np.concatenate(told), np.concatenate(effective)

@@ -27,20 +27,20 @@ class SeriesMoments:
     scale: Array
 
 
-def baseline_densities(known: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array]:
+def baseline_densities(moments: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array]:
     """(n,) log densities of rows (n, D) of sequences that begin at offsets (S + 1,): `independent`, `gaussian` and `persistence_densities`.
 
     NaN is a missing value.  One Gaussian is learned in the way that explains the rows better, shrunk or not.
     """
-    least = known.floor * np.square(known.scale)
-    variance = predictive_variances(np.diagonal(known.covariance), known.rows, least)
-    found = {"independent": log_density(X, known.mean, variance)}
+    least = moments.floor * np.square(moments.scale)
+    variance = predictive_variances(np.diagonal(moments.covariance), moments.rows, least)
+    found = {"independent": log_density(X, moments.mean, variance)}
     both = [
-        log_density(X, known.mean, predictive_covariance(known.covariance, known.rows, known.floor, known.scale, shrunk=shrunk))
+        log_density(X, moments.mean, predictive_covariance(moments.covariance, moments.rows, moments.floor, moments.scale, shrunk=shrunk))
         for shrunk in (True, False)
     ]
     found["gaussian"] = max(both, key=lambda each: float(each.sum()))
-    return found | {"persistence": persistence_densities(X, offsets, known.mean, variance, np.maximum(known.step, least))}
+    return found | {"persistence": persistence_densities(X, offsets, moments.mean, variance, np.maximum(moments.step, least))}
 
 
 def persistence_densities(X: Array, offsets: Array, mean: Array, variance: Array, step: Array) -> Array:

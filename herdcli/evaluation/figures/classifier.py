@@ -50,8 +50,8 @@ class EvaluatedExamples:
     discordant (2, 3)  what the nearest centroid and the ridge classifier get wrong, they alone get right and the model alone does.
     """
 
-    def __init__(self, model: Classifier, kept: CollectedColumns | None = None, *, on: str = "test") -> None:
-        self.model, self.kept, self.on = model, CollectedColumns() if kept is None else kept, on
+    def __init__(self, model: Classifier, collected: CollectedColumns | None = None, *, on: str = "test") -> None:
+        self.model, self.kept, self.on = model, CollectedColumns() if collected is None else collected, on
         size = len(model.classes)
         self.confusion = np.zeros((size, size), dtype=np.int64)
         self.discordant = np.zeros((2, 3))

@@ -127,13 +127,13 @@ def _baseline_scores(value: Made, *, density: bool) -> dict[str, Callable[[Array
 
 
 def _baseline_figures(
-    value: Made, against: dict[str, Callable[[Array], Array]], found: block_statistics.Sums, name: str, sign: float
+    value: Made, against: dict[str, Callable[[Array], Array]], sums: block_statistics.Sums, name: str, sign: float
 ) -> dict[str, float | str | None]:
     """The figures of the baselines, and what is gained over the one that the verdict is held against."""
-    rows = float(found["rows"][0])
-    base = {part: float(found["base" + part][0]) / rows for part in against}
+    rows = float(sums["rows"][0])
+    base = {part: float(sums["base" + part][0]) / rows for part in against}
     best = "_independent" if isinstance(value, FactorModel) and "_independent" in base else max(base, key=lambda part: base[part])
-    total, squares = found["gain" + best].tolist()
+    total, squares = sums["gain" + best].tolist()
     if "_unshrunk" in base:  # the same Gaussian, whichever way of learning it is the better
         base["_gaussian"] = max(base["_gaussian"], base.pop("_unshrunk"))
     result: dict[str, float | str | None] = {name + part: sign * figure for part, figure in base.items()}
@@ -142,11 +142,11 @@ def _baseline_figures(
 
 
 def _block_statistics(
-    held: EvaluatedRows, against: dict[str, Callable[[Array], Array]]
+    evaluated_rows: EvaluatedRows, against: dict[str, Callable[[Array], Array]]
 ) -> Callable[[block_statistics.RowBlock], block_statistics.Sums]:
     """From rows to sums: their number, densities of the model and of the baselines, gains over these and their squares, lengths of codes,
     and clusters beside labels."""
-    value = held.model
+    value = evaluated_rows.model
     constant = np.zeros(0, dtype=bool) if value.known is None or "_baseline" in against else value.known.constant
 
     def sums(block: block_statistics.RowBlock) -> block_statistics.Sums:
@@ -165,9 +165,9 @@ def _block_statistics(
             return found
         clusters, there = value.clusters(X), y >= 0
         size = len(value.centre) if isinstance(value, Clusters) else len(value.weight)
-        cells = np.bincount(y[there] * size + clusters[there], minlength=held.labels * size)
+        cells = np.bincount(y[there] * size + clusters[there], minlength=evaluated_rows.labels * size)
         return found | {
-            "table": cells.reshape(held.labels, size).astype(np.float64),
+            "table": cells.reshape(evaluated_rows.labels, size).astype(np.float64),
             "wrong": np.array([float(np.count_nonzero(clusters[there] != y[there]))]),
         }
 

@@ -78,9 +78,9 @@ class _BaselineFigures:
     findings: list[str | None]
 
 
-def _compare_with_baselines(value: MarkovChain, held: Held) -> _BaselineFigures:
+def _compare_with_baselines(value: MarkovChain, heldout: Held) -> _BaselineFigures:
     """The held-out rows, one by one, beside simpler models of them."""
-    known, sequences = value.known, held.sequences
+    known, sequences = value.known, heldout.sequences
     assert known is not None
     block = sequences.whole()
     logs = value.ready().logs(block.X)
@@ -112,10 +112,10 @@ def _compare_with_baselines(value: MarkovChain, held: Held) -> _BaselineFigures:
     return _BaselineFigures(figures, findings)
 
 
-def _compare_with_labels(value: MarkovChain, held: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:
+def _compare_with_labels(value: MarkovChain, heldout: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:
     """Likeliest paths beside known labels."""
-    if held.y is None or not (held.y >= 0).any():
+    if heldout.y is None or not (heldout.y >= 0).any():
         return {}
-    there = held.y >= 0
-    found, labels = value.told(held.sequences, "viterbi", map)[there], held.y[there]
+    there = heldout.y >= 0
+    found, labels = value.told(heldout.sequences, "viterbi", map)[there], heldout.y[there]
     return compare_with_labels(found, labels, supervised=value.known is not None and value.known.supervised)

@@ -151,18 +151,18 @@ def metrics(
     return result if held is None else result | {"score_matching": held.mean("scores")} | _heldout_columns(held)
 
 
-def whitening_columns(held: EvaluatedFilters) -> dict[str, float | None]:
+def whitening_columns(evaluated: EvaluatedFilters) -> dict[str, float | None]:
     """What whitening alone gives: kurtosis and likelihood of whitened rows."""
-    squares = held.mean("squares")
+    squares = evaluated.mean("squares")
     assert squares is not None
-    gaussian = -0.5 * (held.rows.columns * math.log(2.0 * math.pi) + squares)
-    return {"kurtosis_whitening": float(np.median(np.abs(held.kurtosis("columns")))), "log_likelihood_whitening": gaussian}
+    gaussian = -0.5 * (evaluated.rows.columns * math.log(2.0 * math.pi) + squares)
+    return {"kurtosis_whitening": float(np.median(np.abs(evaluated.kurtosis("columns")))), "log_likelihood_whitening": gaussian}
 
 
-def _heldout_columns(held: EvaluatedFilters) -> dict[str, float | None]:
+def _heldout_columns(evaluated: EvaluatedFilters) -> dict[str, float | None]:
     """Kurtoses and the likelihood beside whitening alone."""
-    kurtosis = {"kurtosis_heldout": float(np.median(held.kurtosis("outputs")))}
-    return kurtosis | whitening_columns(held) | {"log_likelihood": _log_likelihood(held)}
+    kurtosis = {"kurtosis_heldout": float(np.median(evaluated.kurtosis("outputs")))}
+    return kurtosis | whitening_columns(evaluated) | {"log_likelihood": _log_likelihood(evaluated)}
 
 
 def _has_scores(value: ICA) -> bool:
@@ -185,8 +185,8 @@ def _has_likelihood(value: ICA) -> bool:
     return bool(value.gamma.all())  # an output without energy has a flat density, which no sum makes a probability
 
 
-def _log_likelihood(held: EvaluatedFilters) -> float | None:
-    energies, value = held.mean("energies"), held.model
+def _log_likelihood(evaluated: EvaluatedFilters) -> float | None:
+    energies, value = evaluated.mean("energies"), evaluated.model
     if energies is None:
         return None
     gamma = value.gamma.astype(np.float64)

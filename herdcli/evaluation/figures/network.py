@@ -94,7 +94,7 @@ def quick_metrics(value: Network, *, map: Any = map) -> dict[str, float | None]:
     return learned_network_columns(value, fit_summary.calibrate_network(value, QUICK, scopes))
 
 
-def learned_network_columns(network: Network, found: CalibratedTree | None) -> dict[str, float | None]:
+def learned_network_columns(network: Network, tree: CalibratedTree | None) -> dict[str, float | None]:
     """Figures of a learned network, those of its likelihood from its junction tree, where that was not too large."""
     fit = network.fit
     assert fit is not None
@@ -107,26 +107,26 @@ def learned_network_columns(network: Network, found: CalibratedTree | None) -> d
         "scaling_updates": fit.scaling_updates,
         "propagation_updates": fit.propagation_updates,
     }
-    if found is None:
+    if tree is None:
         return result
     targets = fit.targets(network.cardinality)
-    present = fit_summary.scope_marginals(network, found, [scope for scope, _ in targets])
+    present = fit_summary.scope_marginals(network, tree, [scope for scope, _ in targets])
     apart = [np.abs(p - q) for p, (_, q) in zip(present, targets, strict=True)]
     if apart:
         result["marginal_l1"] = float(np.mean([part.sum() for part in apart]))
         result["marginal_error_max"] = max(float(part.max()) for part in apart)
     if fit.holdout is not None and fit.holdout_split is not None and (test := fit.holdout_split == TEST).any():
-        result["log_likelihood"] = float(fit_summary.row_log_potentials(network, fit.holdout[test]).mean()) - found.log_z
+        result["log_likelihood"] = float(fit_summary.row_log_potentials(network, fit.holdout[test]).mean()) - tree.log_z
     return result
 
 
 def _comparison_columns(
-    network: Network, reference: Network, found: CalibratedTree | None, scopes: list[tuple[int, ...]]
+    network: Network, reference: Network, tree: CalibratedTree | None, scopes: list[tuple[int, ...]]
 ) -> dict[str, float | None]:
     if not np.array_equal(network.cardinality, reference.cardinality):
         raise DataError(f"has {network.count} variables, the reference has {reference.count}, or other numbers of states")
     wider = fit_summary.calibrate_network(reference, LIMIT, [*scopes, *(scope for scope, _ in reference.factors() if scope)])
-    if wider is None or found is None:
+    if wider is None or tree is None:
         return {}
     factors = [(scope, table) for scope, table in network.factors() if scope]
     own = fit_summary.scope_marginals(reference, wider, [scope for scope, _ in factors])
@@ -137,9 +137,9 @@ def _comparison_columns(
     constant = _constant_factors(reference) - _constant_factors(network)
     energy = sum(_expected_log_factor(p, table) for p, (_, table) in zip(theirs, known, strict=True))
     energy -= sum(_expected_log_factor(p, table) for p, (_, table) in zip(own, factors, strict=True))
-    present = fit_summary.scope_marginals(network, found, [scope for scope, _ in factors])
+    present = fit_summary.scope_marginals(network, tree, [scope for scope, _ in factors])
     result: dict[str, float | None] = {
-        "kl": max(0.0, energy + constant - wider.log_z + found.log_z),
+        "kl": max(0.0, energy + constant - wider.log_z + tree.log_z),
         "reference_l1": float(np.mean([np.abs(p - q).sum() for p, q in zip(present, own, strict=True)])),
     }
     if float(np.log2(network.cardinality.astype(np.float64)).sum()) <= np.log2(MOST_JOINT):

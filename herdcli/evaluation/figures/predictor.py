@@ -34,8 +34,8 @@ class EvaluatedOutcomes:
     on  test or calibration, whichever rows they are.
     """
 
-    def __init__(self, model: Predictor, kept: CollectedColumns | None = None, *, on: str = "test") -> None:
-        self.model, self.kept, self.on = model, CollectedColumns() if kept is None else kept, on
+    def __init__(self, model: Predictor, collected: CollectedColumns | None = None, *, on: str = "test") -> None:
+        self.model, self.kept, self.on = model, CollectedColumns() if collected is None else collected, on
         self.near = self.held = 0
 
     def add(self, score: Array, variance: Array, y: Array) -> None:

@@ -235,14 +235,14 @@ def _likelihood_correction(
     models: Mapping[int, Harmonium],
     bases: Mapping[int, Array],
     groups: dict[int, Any],
-    found: Mapping[int, LogZEstimate],
+    estimates: Mapping[int, LogZEstimate],
     settings: EvaluationSettings,
     map: Map,
 ) -> float:
     """What the mean log-likelihood of all rows has to be lower by so that it errs downwards, of some rows of each model annealed back."""
     total, temperatures = sum(int(rows.shape[0]) for rows in groups.values()), settings.temperatures or BACK_TEMPERATURES
     return sum(
-        conservative_shift(h, groups[m], found[m].log_partition, bases[m], temperatures, settings.seed, m, map=map)
+        conservative_shift(h, groups[m], estimates[m].log_partition, bases[m], temperatures, settings.seed, m, map=map)
         * int(groups[m].shape[0])
         / total
         for m, h in models.items()
@@ -257,12 +257,12 @@ def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:
     return float(pseudo_likelihood(h, chosen, map=map).sum()) * count / int(chosen.shape[0])
 
 
-def _interval_columns(found: Mapping[int, LogZEstimate], likelihood: float, error: float) -> dict[str, Value]:
+def _interval_columns(estimates: Mapping[int, LogZEstimate], likelihood: float, error: float) -> dict[str, Value]:
     """The 95 % interval of the log-likelihood, and how log Z came about: of several models the worst of each."""
     reach = STUDENT * error
-    effective = [one.effective for one in found.values() if one.effective is not None]
-    temperatures = [one.temperatures for one in found.values() if one.temperatures is not None]
-    reliable = all(one.reliable for one in found.values())
+    effective = [one.effective for one in estimates.values() if one.effective is not None]
+    temperatures = [one.temperatures for one in estimates.values() if one.temperatures is not None]
+    reliable = all(one.reliable for one in estimates.values())
     return {
         "log_likelihood_low": likelihood - reach,
         "log_likelihood_high": likelihood + reach,

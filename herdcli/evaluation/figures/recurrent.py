@@ -97,7 +97,7 @@ class LikelihoodEstimate:
 
 def estimate_likelihood(
     model: RecurrentModel,
-    held: EvaluationSequences,
+    heldout: EvaluationSequences,
     driven: DrivenSteps,
     settings: EvaluationSettings,
     map: Map,
@@ -107,10 +107,10 @@ def estimate_likelihood(
     settings.require_likelihood()
     annealed = settings.likelihood == "ais" or (settings.likelihood == "auto" and not is_summable(model))
     most = MOST_STEPS if annealed else max(MOST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1)))
-    chosen = np.arange(len(held.v)) if settings.likelihood == "exact" else spread_evenly(np.arange(len(held.v)), most)
+    chosen = np.arange(len(heldout.v)) if settings.likelihood == "exact" else spread_evenly(np.arange(len(heldout.v)), most)
     own = select_steps(driven, chosen)
     log_z, errors = step_log_partitions(model, own, annealed, settings, map, progress)
-    mean = float((model.unnormalised_log_probability(held.v[chosen], own) - log_z).mean())
+    mean = float((model.unnormalised_log_probability(heldout.v[chosen], own) - log_z).mean())
     return LikelihoodEstimate(mean, float(np.sqrt(np.square(errors).sum()) / len(chosen)), chosen, not annealed)
 
 
@@ -127,39 +127,46 @@ def step_log_partitions(
 
 
 def unlinked_log_likelihood(
-    model: RecurrentModel, held: EvaluationSequences, driven: DrivenSteps, found: LikelihoodEstimate, settings: EvaluationSettings, map: Map
+    model: RecurrentModel,
+    heldout: EvaluationSequences,
+    driven: DrivenSteps,
+    estimate: LikelihoodEstimate,
+    settings: EvaluationSettings,
+    map: Map,
 ) -> float:
     """Nats a row, of the rows of a likelihood, where links say the same at every step: their mean.  First rows keep what they have."""
-    linked = held.previous >= 0
+    linked = heldout.previous >= 0
     if not linked.any():
-        return found.mean
+        return estimate.mean
     b, c = (np.where(linked[:, None], each[linked].mean(axis=0), each) for each in (driven.b, driven.c))
-    still, own = DrivenSteps(driven.r, b, c), linked[found.chosen]
-    one = found.chosen[own][:1]  # the harmonium of all of them
-    log_z, _ = step_log_partitions(model, select_steps(still, np.concatenate([found.chosen[~own], one])), not found.exact, settings, map)
+    still, own = DrivenSteps(driven.r, b, c), linked[estimate.chosen]
+    one = estimate.chosen[own][:1]  # the harmonium of all of them
+    log_z, _ = step_log_partitions(
+        model, select_steps(still, np.concatenate([estimate.chosen[~own], one])), not estimate.exact, settings, map
+    )
     own_z = np.empty(len(own))
     own_z[~own], own_z[own] = log_z[: np.count_nonzero(~own)], log_z[-1]
-    return float((model.unnormalised_log_probability(held.v[found.chosen], select_steps(still, found.chosen)) - own_z).mean())
+    return float((model.unnormalised_log_probability(heldout.v[estimate.chosen], select_steps(still, estimate.chosen)) - own_z).mean())
 
 
-def independent_log_likelihood(value: RecurrentRBM, held: EvaluationSequences, chosen: Array) -> float:
+def independent_log_likelihood(value: RecurrentRBM, heldout: EvaluationSequences, chosen: Array) -> float:
     """Nats a row, of the rows chosen (k,), under independent columns."""
-    units, rows = value.model.visible, np.asarray(held.v[chosen], dtype=np.float64)
+    units, rows = value.model.visible, np.asarray(heldout.v[chosen], dtype=np.float64)
     each = rows @ value.base_rates - units.log_partition(value.base_rates).sum() + units.log_base_of_rows(rows)
     return float(np.mean(each))
 
 
-def prediction_errors(value: RecurrentRBM, held: EvaluationSequences, driven: DrivenSteps, seed: int, map: Map) -> dict[str, float]:
+def prediction_errors(value: RecurrentRBM, heldout: EvaluationSequences, driven: DrivenSteps, seed: int, map: Map) -> dict[str, float]:
     """Those of the expected rows, of the mean and of the row before; none where no row has one before it."""
-    previous = held.previous
+    previous = heldout.previous
     chosen = spread_evenly(np.flatnonzero(previous >= 0), MOST_PREDICTED)
     if not len(chosen):
         return {}
-    rows, variance = np.asarray(held.v[chosen], dtype=np.float64), value.base_variance
+    rows, variance = np.asarray(heldout.v[chosen], dtype=np.float64), value.base_variance
     scale = np.sqrt(np.where(variance > 0, variance, max(float(variance.mean()), LEAST)))
     expected = {
-        "prediction_error": expected_rows(value.model, held, driven, chosen, seed, map=map),
+        "prediction_error": expected_rows(value.model, heldout, driven, chosen, seed, map=map),
         "mean_error": value.base_mean,
-        "persistence": np.asarray(held.v[previous[chosen]], dtype=np.float64),
+        "persistence": np.asarray(heldout.v[previous[chosen]], dtype=np.float64),
     }
     return {name: float(np.sqrt(np.square((rows - each) / scale).mean())) for name, each in expected.items()}

@@ -34,11 +34,11 @@ class EvaluatedRegression:
     mass: float
 
 
-def take_rows(held: HeldOut, rows: slice | Array) -> HeldOut:
+def take_rows(heldout: HeldOut, rows: slice | Array) -> HeldOut:
     """Some of the rows."""
-    found: dict[str, Any] = {each.name: getattr(held, each.name) for each in fields(held)}
+    found: dict[str, Any] = {each.name: getattr(heldout, each.name) for each in fields(heldout)}
     cut: dict[str, Any] = {name: None if item is None else item[rows] for name, item in found.items()}
-    return type(held)(**cut)
+    return type(heldout)(**cut)
 
 
 def evaluate_with_rows(model: RegressionModel, source: block_statistics.BlockSource, map: Any = map) -> EvaluatedRegression:
@@ -150,17 +150,17 @@ def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_
     """From rows to sums of what figures are made of, each by its share of all weights but deviances, and the weights of classes."""
     value, family = judged.model, judged.model.distribution()
 
-    def sums(held: HeldOut) -> block_statistics.Sums:
-        eta, y, weight = held.predictor, held.y, row_weights(held)
-        null, share = value.null_intercept + held.offset[:, None], weight / judged.mass
-        variance, found = np.ones(len(y)) if held.variance is None else held.variance, dict[str, Any]()
-        if isinstance(value, GeneralisedLinear) and held.before is not None and held.gap is not None:
+    def sums(heldout: HeldOut) -> block_statistics.Sums:
+        eta, y, weight = heldout.predictor, heldout.y, row_weights(heldout)
+        null, share = value.null_intercept + heldout.offset[:, None], weight / judged.mass
+        variance, found = np.ones(len(y)) if heldout.variance is None else heldout.variance, dict[str, Any]()
+        if isinstance(value, GeneralisedLinear) and heldout.before is not None and heldout.gap is not None:
             found["log_likelihood_alone"] = share @ row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
             found["square_alone"] = share @ (eta[:, 0] - y) ** 2
-            error, variance = value.predict_errors(held.before, held.gap, variance)
+            error, variance = value.predict_errors(heldout.before, heldout.gap, variance)
             eta, null = eta + error[:, :1], null + error[:, 1:]
         precision = weight / variance
-        found |= {"rows": np.count_nonzero(weight), "said": held.variance is not None}
+        found |= {"rows": np.count_nonzero(weight), "said": heldout.variance is not None}
         found |= {"deviance": precision @ family.deviance(eta, y), "null_deviance": precision @ family.deviance(null, y)}
         own = row_log_likelihoods(value, eta, y, value.dispersion, variance, weight)
         base = row_log_likelihoods(value, null, y, value.null_dispersion, variance, weight)
@@ -176,10 +176,10 @@ def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_
             else:
                 found["wrong"] = share @ (guess != y)
                 classes = {"classes": np.bincount(y.astype(np.int64), weights=weight, minlength=max(2, len(value.classes or [])))}
-                if held.baselines is not None:
-                    classes["baseline_wrong"] = share @ (held.baselines != y[:, None])
+                if heldout.baselines is not None:
+                    classes["baseline_wrong"] = share @ (heldout.baselines != y[:, None])
                     count = weight if value.weight_kind == "frequency" else None
-                    classes["discordant"] = class_baselines.discordant(y, guess, held.baselines, count)
+                    classes["discordant"] = class_baselines.discordant(y, guess, heldout.baselines, count)
         else:
             found["square"] = share @ (mean[:, 0] - y) ** 2
         return {name: np.array([float(item)]) for name, item in found.items()} | classes

@@ -149,10 +149,10 @@ class _StateDistributions:
         fitted = sample_entropy.max_entropy_distribution(value.moment, d, features, "spin")
         return _StateDistributions((value.x > 0) @ (1 << np.arange(d)), 1 << d, fitted)
 
-    def figures(self, law: Array) -> Row:
+    def figures(self, distribution: Array) -> Row:
         """Of one law (2^d,)."""
-        positive = law[law > 0]
-        distance = None if self.fitted is None else float(np.linalg.norm(law - self.fitted))
+        positive = distribution[distribution > 0]
+        distance = None if self.fitted is None else float(np.linalg.norm(distribution - self.fitted))
         return {"law_distance": distance, "law_entropy": float(-(positive @ np.log2(positive)))}
 
 
@@ -245,10 +245,10 @@ def _target_trace(kernel: Kernel, atoms: Array, rates: Array, target: TargetRefe
             yield t + 1, float(np.sqrt(max(0.0, quadratic - 2 * linear + target.norm)))
 
 
-def _state_distribution_trace(laws: _StateDistributions, rates: Array, wanted: set[int]) -> Iterable[tuple[int, Row]]:
-    law = np.zeros(laws.count)
+def _state_distribution_trace(distributions: _StateDistributions, rates: Array, wanted: set[int]) -> Iterable[tuple[int, Row]]:
+    law = np.zeros(distributions.count)
     for t, rate in enumerate(rates):
         law *= 1 - rate
-        law[laws.states[t]] += rate
+        law[distributions.states[t]] += rate
         if t + 1 in wanted:
-            yield t + 1, laws.figures(law)
+            yield t + 1, distributions.figures(law)

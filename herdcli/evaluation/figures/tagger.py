@@ -71,8 +71,8 @@ class EvaluatedTags:
         that are there (`own`), given, and both; `hits` among the first of each; losses, gaps of confidence, scores that are not finite."""
         return block_statistics.total_statistics(self.source, self._sums, self.map)
 
-    def _sums(self, held: Tagged) -> block_statistics.Sums:
-        score, p, y = held.score, label_confidences(self.model, held.score, held.variance), held.y > 0
+    def _sums(self, heldout: Tagged) -> block_statistics.Sums:
+        score, p, y = heldout.score, label_confidences(self.model, heldout.score, heldout.variance), heldout.y > 0
         told, order = assigned_labels(self.model, score), np.argsort(-score, axis=1, kind="stable")
         exact = np.count_nonzero((told == y).all(axis=1))
         counts = [np.count_nonzero(told != y), np.count_nonzero(y), np.count_nonzero(told), exact]

@@ -52,21 +52,21 @@ def density_sums(value: Made, X: Array) -> tuple[Array, Sums]:
     return evidence, {"codes": np.array([soft.sum(), refund.sum(), hard.sum()])}
 
 
-def code_length_columns(value: Made, found: Sums) -> dict[str, Figure]:
+def code_length_columns(value: Made, sums: Sums) -> dict[str, Figure]:
     """Mean nats a row, of the sums over all rows (`rows`, `own` the densities): code_length and bits_back, of mixtures code_length_hard."""
     if isinstance(value, Mixture):
-        soft, refund, hard = (found["codes"] / found["rows"][0]).tolist()
+        soft, refund, hard = (sums["codes"] / sums["rows"][0]).tolist()
         return {"code_length": soft, "bits_back": refund, "code_length_hard": hard}
-    return _factor_code_lengths(value, found) if isinstance(value, FactorModel) else {}
+    return _factor_code_lengths(value, sums) if isinstance(value, FactorModel) else {}
 
 
-def _factor_code_lengths(value: FactorModel, found: Sums) -> dict[str, Figure]:
+def _factor_code_lengths(value: FactorModel, sums: Sums) -> dict[str, Figure]:
     """Of factors with noise, whose posterior is N(m, V), H = ½ log |2πe V|; rows without gaps, else None.  A density: lengths
     are relative to a grid that sender and receiver share."""
-    if value.model == "pca" or found["gaps"][0]:
+    if value.model == "pca" or sums["gaps"][0]:
         return {"code_length": None, "bits_back": None}
     C, noise = value.parameters["loading"], value.noise
     K = C.shape[1]
     # ½ log|2πe V| with V = (I + C'Ψ⁻¹C)⁻¹.
     refund = 0.5 * (K * math.log(2 * math.pi * math.e) - float(np.linalg.slogdet(np.eye(K) + C.T @ (C / noise[:, None]))[1]))
-    return {"code_length": -float(found["own"][0] / found["rows"][0]) + refund, "bits_back": refund}
+    return {"code_length": -float(sums["own"][0] / sums["rows"][0]) + refund, "bits_back": refund}

@@ -15,23 +15,23 @@ from herdcli.schema import Array
 LIMIT = 4e9  # bytes of the tables of a block of rows
 
 
-def mean_log_likelihoods(network: Network, found: CalibratedTree | None, rows: Array) -> dict[str, float | None]:
+def mean_log_likelihoods(network: Network, tree: CalibratedTree | None, rows: Array) -> dict[str, float | None]:
     """Mean log P of rows (n, N) of states, −1 for gaps, in nats; of independent columns too.
 
-    found  the junction tree, None where it is too large; a Bayesian network needs none for rows without gaps.
+    tree  the junction tree, None where it is too large; a Bayesian network needs none for rows without gaps.
     """
-    logs = _row_log_likelihoods(network, found, rows)
+    logs = _row_log_likelihoods(network, tree, rows)
     return {
         "log_likelihood": None if logs is None else float(np.mean(logs)),
-        "independent": _independent_log_likelihood(network, found, rows),
+        "independent": _independent_log_likelihood(network, tree, rows),
     }
 
 
-def _row_log_likelihoods(network: Network, found: CalibratedTree | None, rows: Array) -> Array | None:
+def _row_log_likelihoods(network: Network, tree: CalibratedTree | None, rows: Array) -> Array | None:
     """(n,) log P of what each row has; None where it takes too much memory."""
-    if found is None and not network.directed:
+    if tree is None and not network.directed:
         return None
-    log_z = 0.0 if found is None else found.log_z
+    log_z = 0.0 if tree is None else tree.log_z
     whole = (rows >= 0).all(axis=1)
     logs = np.empty(len(rows))
     if whole.any():
@@ -44,16 +44,16 @@ def _row_log_likelihoods(network: Network, found: CalibratedTree | None, rows: A
     return logs
 
 
-def _independent_log_likelihood(network: Network, found: CalibratedTree | None, rows: Array) -> float | None:
+def _independent_log_likelihood(network: Network, tree: CalibratedTree | None, rows: Array) -> float | None:
     """Under independent columns with the marginals that the network was fitted to, else with its own."""
     single: dict[int, Array] = {}
     for scope, table in network.fit.targets(network.cardinality) if network.fit is not None else ():
         for axis, variable in enumerate(scope):
             single.setdefault(variable, table.sum(axis=tuple(other for other in range(len(scope)) if other != axis)))
     if len(single) < network.count:
-        if found is None:
+        if tree is None:
             return None
-        single = dict(enumerate(junction_tree.node_marginals(network, found)))
+        single = dict(enumerate(junction_tree.node_marginals(network, tree)))
     total = np.zeros(len(rows))
     for i, p in single.items():
         known = rows[:, i] >= 0

@@ -49,10 +49,12 @@ def fit_gabors(pictures: Array, *, map: Callable[..., Any] = map) -> GaborParame
     return GaborParameters(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(GaborParameters)))
 
 
-def gabor_images(found: GaborParameters, height: int, width: int) -> Array:
+def gabor_images(parameters: GaborParameters, height: int, width: int) -> Array:
     """The functions themselves, (n, height, width)."""
-    a, b = found.amplitude * np.cos(found.phase), -found.amplitude * np.sin(found.phase)
-    stacked = np.stack([found.x, found.y, np.log(found.sigma), np.log(found.tau), found.theta, found.frequency, a, b], axis=1)
+    a, b = parameters.amplitude * np.cos(parameters.phase), -parameters.amplitude * np.sin(parameters.phase)
+    stacked = np.stack(
+        [parameters.x, parameters.y, np.log(parameters.sigma), np.log(parameters.tau), parameters.theta, parameters.frequency, a, b], axis=1
+    )
     return _gabor_values(stacked, *_pixel_grid(height, width)).reshape(-1, height, width)
 
 

@@ -128,29 +128,29 @@ def _fit_gabors(value: ICA, map: Callable[..., Any]) -> tuple[Array, gabor.Gabor
     return rows, gabor.fit_gabors(rows, map=map)
 
 
-def _draw_bars(axes: Any, found: gabor.GaborParameters, good: Array, shape: tuple[int, int]) -> None:
+def _draw_bars(axes: Any, parameters: gabor.GaborParameters, good: Array, shape: tuple[int, int]) -> None:
     """A bar at the place of each filter, as long as 2τ along its bars and as wide as σ."""
     from matplotlib.collections import LineCollection
 
-    x, y, theta, tau = found.x[good], found.y[good], found.theta[good], found.tau[good]
+    x, y, theta, tau = parameters.x[good], parameters.y[good], parameters.theta[good], parameters.tau[good]
     along = np.stack([-np.sin(theta), np.cos(theta)], axis=1) * tau[:, np.newaxis]
     centre = np.stack([x, y], axis=1)
     bars = list(np.stack([centre - along, centre + along], axis=1))
-    axes.add_collection(LineCollection(bars, linewidths=np.minimum(found.sigma[good], WIDEST), colors=plot_style.GREY))
+    axes.add_collection(LineCollection(bars, linewidths=np.minimum(parameters.sigma[good], WIDEST), colors=plot_style.GREY))
     axes.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5), aspect="equal")
     axes.set_title("place, length and width")
 
 
-def _draw_crosses(axes: Any, found: gabor.GaborParameters, good: Array) -> None:
+def _draw_crosses(axes: Any, parameters: gabor.GaborParameters, good: Array) -> None:
     """A cross at the peak of each filter's spectrum in the upper half plane, its arms 1/16 of the bandwidths."""
     from matplotlib.collections import LineCollection
 
-    theta, f = found.theta[good], found.frequency[good]
+    theta, f = parameters.theta[good], parameters.frequency[good]
     outwards = np.stack([np.cos(theta), np.sin(theta)], axis=1)
     sideways = np.stack([-np.sin(theta), np.cos(theta)], axis=1)
     centre = f[:, np.newaxis] * outwards
     arms = []
-    for direction, size in ((outwards, found.sigma[good]), (sideways, found.tau[good])):
+    for direction, size in ((outwards, parameters.sigma[good]), (sideways, parameters.tau[good])):
         # A Gaussian of deviation σ in space has one of 1/(2πσ) in frequency, and a full width at half height of 2√(2 log 2) of these.
         half = direction * (0.5 * CROSS * HALF / (2 * np.pi * size))[:, np.newaxis]
         arms += list(np.stack([centre - half, centre + half], axis=1))

@@ -54,10 +54,12 @@ def factor_edges(scopes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
     return sorted({(min(i, j), max(i, j)) for scope in scopes for a, i in enumerate(scope) for j in scope[a + 1 :]})
 
 
-def _draw_marginals(found: Marginals, scopes: list[tuple[int, ...]], shape: Any, names: list[str] | None, what: str) -> plot_list.Figure:
+def _draw_marginals(
+    marginals: Marginals, scopes: list[tuple[int, ...]], shape: Any, names: list[str] | None, what: str
+) -> plot_list.Figure:
     # of two states the probability of the second; of more the mean of the states' numbers, as a share of the last
-    level = np.array([p @ np.arange(len(p)) / max(1, len(p) - 1) for p in found])
-    two = all(len(p) <= 2 for p in found)
+    level = np.array([p @ np.arange(len(p)) / max(1, len(p) - 1) for p in marginals])
+    two = all(len(p) <= 2 for p in marginals)
     return _draw_levels(
         level,
         what,

@@ -69,12 +69,12 @@ def _require_heldout(value: GeneralisedLinear | Perceptron) -> HeldOut:
     return value.holdout
 
 
-def _predicted_and_observed(value: GeneralisedLinear | Perceptron, held: HeldOut) -> tuple[Array, Array]:
+def _predicted_and_observed(value: GeneralisedLinear | Perceptron, heldout: HeldOut) -> tuple[Array, Array]:
     """What is predicted of each row and what it is; of more than two classes, of each row and class."""
-    mean = value.distribution().mean(held.predictor)
+    mean = value.distribution().mean(heldout.predictor)
     if mean.shape[1] == 1:
-        return mean[:, 0], held.y
-    return mean.ravel(), np.eye(mean.shape[1])[held.y.astype(int)].ravel()
+        return mean[:, 0], heldout.y
+    return mean.ravel(), np.eye(mean.shape[1])[heldout.y.astype(int)].ravel()
 
 
 def _prediction_groups(predicted: Array, count: int) -> list[Array]:
@@ -90,16 +90,16 @@ def residuals(value: GeneralisedLinear | Perceptron, settings: Any, *, map: Call
     )
 
 
-def standardised_residuals(value: GeneralisedLinear | Perceptron, held: HeldOut) -> Array:
+def standardised_residuals(value: GeneralisedLinear | Perceptron, heldout: HeldOut) -> Array:
     """(h,) Pearson's residuals: slopes of the loss by their standard deviations, positive where more is observed than predicted."""
-    _, slope, curve = value.distribution().terms(held.predictor, held.y)
-    spread = value.dispersion * (1.0 if held.variance is None else held.variance)
+    _, slope, curve = value.distribution().terms(heldout.predictor, heldout.y)
+    spread = value.dispersion * (1.0 if heldout.variance is None else heldout.variance)
     found: Array = -slope[:, 0] / np.sqrt(np.maximum(curve[:, 0] * spread, 1e-300))
     return found
 
 
-def _number_residual_plot(value: GeneralisedLinear | Perceptron, held: HeldOut) -> plot_list.Figure:
-    rest, predicted = standardised_residuals(value, held), value.distribution().mean(held.predictor)[:, 0]
+def _number_residual_plot(value: GeneralisedLinear | Perceptron, heldout: HeldOut) -> plot_list.Figure:
+    rest, predicted = standardised_residuals(value, heldout), value.distribution().mean(heldout.predictor)[:, 0]
     figure = plot_list.new_figure(4.2)
     left, right = figure.subplots(1, 2)
     plot_list.draw_points(left, predicted, rest)

@@ -79,7 +79,7 @@ def kurtosis_error(n: int) -> float:
     return float(np.sqrt(24.0 / n))
 
 
-def looks_gaussian(found: OutputMoments, n: int, sigmas: float = 4.0) -> Array:
+def looks_gaussian(moments: OutputMoments, n: int, sigmas: float = 4.0) -> Array:
     """(M,) booleans: neither kurtosis nor E log cosh of an output is told from a Gaussian's at so many standard errors.
 
     E log cosh is 0.374567 and what of log cosh u
@@ -88,5 +88,7 @@ def looks_gaussian(found: OutputMoments, n: int, sigmas: float = 4.0) -> Array:
     # Dividing by the rows' own deviation moves the mean of log cosh by −½ E[u tanh u] (mean of u² − 1), and E[u tanh u] = E sech² u =
     # 0.605706.  What is left is log cosh u − 0.374567 − 0.302853 (u² − 1), with the standard deviation 0.0795489.
     contrast_error = 0.0795489 / np.sqrt(n)
-    result: Array = (np.abs(found.kurtosis) < sigmas * kurtosis_error(n)) & (np.abs(found.log_cosh - 0.3745672) < sigmas * contrast_error)
+    result: Array = (np.abs(moments.kurtosis) < sigmas * kurtosis_error(n)) & (
+        np.abs(moments.log_cosh - 0.3745672) < sigmas * contrast_error
+    )
     return result

@@ -192,19 +192,19 @@ class AutomaticChoice:
         why = "again for longer" if mixed or count == 1 else "again at several temperatures, as the chains did not mix"
         return Attempt(CHAINS, why, asked, made.again(asked), work)
 
-    def add(self, attempt: Attempt, found: InferenceResult | None, steps: int) -> None:
+    def add(self, attempt: Attempt, result: InferenceResult | None, steps: int) -> None:
         """What came of an attempt (None: it failed) after so many steps."""
         self.left = max(0.0, self.left - attempt.cost(steps))
-        if found is not None and not self._has_better_attempt(attempt.name, found):
-            self.found[attempt.name] = found
-        if found is None and not steps:
+        if result is not None and not self._has_better_attempt(attempt.name, result):
+            self.found[attempt.name] = result
+        if result is None and not steps:
             self.unbegun.add(attempt.name)
 
-    def _has_better_attempt(self, name: str, found: InferenceResult) -> bool:
+    def _has_better_attempt(self, name: str, result: InferenceResult) -> bool:
         """Was there one of the same name that came nearer to its fixed point?"""
-        if name == CHAINS or name not in self.found or found.attributes["converged"]:
+        if name == CHAINS or name not in self.found or result.attributes["converged"]:
             return False
-        return bool(self.found[name].attributes["residual"] < found.attributes["residual"])
+        return bool(self.found[name].attributes["residual"] < result.attributes["residual"])
 
     def _converged(self, name: str) -> bool:
         return name in self.found and bool(self.found[name].attributes.get("converged", True))
@@ -295,7 +295,7 @@ def is_hopeless(residual: Array) -> bool:
     return bool(residual[-half:].min() > 0.5 * residual[:half].min())
 
 
-def _flatten_marginals(found: InferenceResult) -> Array:
+def _flatten_marginals(result: InferenceResult) -> Array:
     """The marginals of all variables that have more than one state, one after the other."""
-    made: Array = np.concatenate([p for p in found.nodes if len(p) > 1])
+    made: Array = np.concatenate([p for p in result.nodes if len(p) > 1])
     return made

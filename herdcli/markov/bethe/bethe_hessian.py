@@ -41,37 +41,37 @@ class BetheHessian:
         return (self.factors + diags(self.weight + shift) @ self.metric).tocsr()
 
 
-def bethe_hessian(graph: PairwiseNetwork, found: PairBeliefs, fixed: Array) -> BetheHessian:
+def bethe_hessian(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array) -> BetheHessian:
     """∇²F at consistent beliefs, in the marginals of the variables that are not `fixed`.
 
     Raises numpy.linalg.LinAlgError where a factor ties two variables to each other, so that F has no inside.
     """
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     top = np.zeros(graph.nodes)
-    np.maximum.at(top, owner, found.node)
-    at_top = np.flatnonzero(found.node == top[owner])[::-1]
+    np.maximum.at(top, owner, beliefs.node)
+    at_top = np.flatnonzero(beliefs.node == top[owner])[::-1]
     # Marginals sum to one, so of each variable one state is no coordinate; the likeliest has the best conditioned inverse, as
     # 1/b(reference) is in every entry of its Fisher information.  Of equal ones the first: written last, as at_top runs backwards.
     reference = np.zeros(graph.nodes, dtype=np.int64)
     reference[owner[at_top]] = at_top
-    live = found.node > 0
+    live = beliefs.node > 0
     live[reference] = False
     chosen = live & (fixed[owner] == 0) & (owner < graph.variables)
     index = np.where(chosen, np.cumsum(chosen) - 1, -1)
     size = int(chosen.sum())
-    blocks = [_pair_blocks(graph, found, index, live, shape) for shape in _state_shapes(graph)]
-    blocks += [_factor_block(graph, found, index, live, node) for node in graph.auxiliary]
-    metric = [_node_blocks(graph, found.node, index, reference, int(k)) for k in np.unique(graph.cardinality[: graph.variables])]
+    blocks = [_pair_blocks(graph, beliefs, index, live, shape) for shape in _state_shapes(graph)]
+    blocks += [_factor_block(graph, beliefs, index, live, node) for node in graph.auxiliary]
+    metric = [_node_blocks(graph, beliefs.node, index, reference, int(k)) for k in np.unique(graph.cardinality[: graph.variables])]
     return BetheHessian(index, reference, _assemble(blocks, size), _assemble(metric, size), (1.0 - graph.degree())[owner[chosen]])
 
 
-def linear_response_covariance(graph: PairwiseNetwork, found: PairBeliefs, fixed: Array, variables: int) -> Array:
+def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array, variables: int) -> Array:
     """(N, N) linear-response covariances of the variables' states as numbers 0, 1, …; 0 for those that are held.
 
     Raises DataError where the free energy has no second derivatives.
     """
     try:
-        second = bethe_hessian(graph, found, fixed)
+        second = bethe_hessian(graph, beliefs, fixed)
         # At a minimum ∇F = 0; adding θ to log ψ subtracts θ·b from F, so ∇²F
         # ∂b/∂θ = 1 and ∂b_i/∂ log ψ_j = (∇²F)⁻¹_ij (Teh 2003, 2.47 and 2.48).
         inverse = np.linalg.inv(second.matrix().toarray())
@@ -100,16 +100,16 @@ def _state_shapes(graph: PairwiseNetwork) -> list[tuple[int, int]]:
 Blocks = tuple[Array, Array]  # (B, k) coordinates or −1, and (B, k, k) what is added there
 
 
-def _pair_blocks(graph: PairwiseNetwork, found: PairBeliefs, index: Array, live: Array, shape: tuple[int, int]) -> Blocks:
+def _pair_blocks(graph: PairwiseNetwork, beliefs: PairBeliefs, index: Array, live: Array, shape: tuple[int, int]) -> Blocks:
     """Inverse covariances of all pairs of variables with these numbers of states."""
     rows, columns = shape
     tail, head = graph.tail[::2], graph.head[::2]
     chosen = np.flatnonzero((graph.cardinality[tail] == rows) & (graph.cardinality[head] == columns) & (head < graph.variables))
     first = graph.node_offset[tail[chosen]][:, None] + np.arange(rows)
     second = graph.node_offset[head[chosen]][:, None] + np.arange(columns)
-    p = found.pair[graph.table_offset[chosen][:, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
+    p = beliefs.pair[graph.table_offset[chosen][:, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
     states = np.concatenate([first, second], axis=1)
-    if shape == (2, 2) and (found.node[states] > 0).all():
+    if shape == (2, 2) and (beliefs.node[states] > 0).all():
         return _binary_pair_blocks(p, states, index, live)
     mean = np.concatenate([p.sum(axis=2), p.sum(axis=1)], axis=1)
     moment = np.zeros((len(chosen), rows + columns, rows + columns))
@@ -131,14 +131,14 @@ def _binary_pair_blocks(p: Array, states: Array, index: Array, live: Array) -> B
     return index[np.stack([states[every, row], states[every, 2 + column]], axis=1)], made
 
 
-def _factor_block(graph: PairwiseNetwork, found: PairBeliefs, index: Array, live: Array, node: int) -> Blocks:
+def _factor_block(graph: PairwiseNetwork, beliefs: PairBeliefs, index: Array, live: Array, node: int) -> Blocks:
     """Inverse covariance of the variables of a larger factor, which is an auxiliary node."""
     edges = np.sort(graph.incoming_edges(node) >> 1)
     # Row x of ψ between variable i and the auxiliary node is the indicator of x_i = x over the factor's cells,
     # so E[indicator] and E[products] under the node's belief are the marginals and pair marginals of the factor.
     indicator = np.concatenate([graph.table_of(int(e)) for e in edges])
     states = np.concatenate([np.arange(graph.node_offset[i], graph.node_offset[i + 1]) for i in graph.tail[2 * edges]])
-    p = found.node[graph.node_offset[node] : graph.node_offset[node + 1]]
+    p = beliefs.node[graph.node_offset[node] : graph.node_offset[node + 1]]
     moment = (indicator * p) @ indicator.T
     return index[states][None], _invert_covariances(moment[None], (indicator @ p)[None], live[states][None])
 

@@ -75,9 +75,9 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
 
     state = DoubleLoopState
 
-    def __init__(self, network: Network, settings: InferenceSettings, found: RegionGraph | None = None) -> None:
+    def __init__(self, network: Network, settings: InferenceSettings, region_graph: RegionGraph | None = None) -> None:
         self.network, self.settings, self.steps = network, settings, settings.iterations
-        self.regions = found or _choose_regions(network, settings)
+        self.regions = region_graph or _choose_regions(network, settings)
         logs, self.constant = region_graphs.region_log_tables(network, self.regions)
         self.shapes = sorted({table.shape for table in logs})
         groups = {shape: k for k, shape in enumerate(self.shapes)}

@@ -122,12 +122,12 @@ def _pair_beliefs(graph: PairwiseNetwork, weight: Array, among: Iterable[EdgeGro
     return made
 
 
-def free_energy(graph: PairwiseNetwork, found: PairBeliefs) -> float:
+def free_energy(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
     """The Bethe free energy; −log Z on trees."""
     owner = np.repeat(1 - graph.degree(), graph.cardinality)
     # 2.50 of ψ = scaled ψ times a constant: −Σ b log ψ loses the sum of the logarithms of the constants, as each belief sums to one.
-    pairs = _negative_entropy(found.pair) - _average_log_potential(found.pair, graph.table)
-    nodes = owner * _negative_entropy(found.node) - _average_log_potential(found.node, graph.potential)
+    pairs = _negative_entropy(beliefs.pair) - _average_log_potential(beliefs.pair, graph.table)
+    nodes = owner * _negative_entropy(beliefs.node) - _average_log_potential(beliefs.node, graph.potential)
     return float(pairs.sum() + nodes.sum() - graph.log_scale)
 
 
@@ -143,26 +143,26 @@ def _average_log_potential(p: Array, potential: Array) -> Array:
     return result
 
 
-def consistency_gap(graph: PairwiseNetwork, found: PairBeliefs) -> float:
+def consistency_gap(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
     """Largest difference between a node's belief and a marginal of an edge's."""
     largest = 0.0
     for e in range(graph.edges):
         i, j = graph.tail[2 * e], graph.head[2 * e]
-        table = found.pair[graph.table_offset[e] : graph.table_offset[e + 1]].reshape(graph.cardinality[i], -1)
+        table = beliefs.pair[graph.table_offset[e] : graph.table_offset[e + 1]].reshape(graph.cardinality[i], -1)
         for node, p in ((i, table.sum(axis=1)), (j, table.sum(axis=0))):
-            own = found.node[graph.node_offset[node] : graph.node_offset[node + 1]]
+            own = beliefs.node[graph.node_offset[node] : graph.node_offset[node + 1]]
             largest = max(largest, float(np.abs(own - p).max()))
     return largest
 
 
-def to_network(graph: PairwiseNetwork, found: PairBeliefs, cardinality: Array) -> tuple[list[Array], list[Factor]]:
+def to_network(graph: PairwiseNetwork, beliefs: PairBeliefs, cardinality: Array) -> tuple[list[Array], list[Factor]]:
     """Marginals of the variables, and of pairs and larger factors."""
-    split = np.split(found.node, graph.node_offset[1:-1])
+    split = np.split(beliefs.node, graph.node_offset[1:-1])
     cliques: list[Factor] = []
     for e in range(graph.edges):
         i, j = int(graph.tail[2 * e]), int(graph.head[2 * e])
         if j < graph.variables:
-            table = found.pair[graph.table_offset[e] : graph.table_offset[e + 1]]
+            table = beliefs.pair[graph.table_offset[e] : graph.table_offset[e + 1]]
             cliques.append(((i, j), table.reshape(graph.cardinality[i], graph.cardinality[j])))
     for node, (scope, cells) in graph.auxiliary.items():
         full = np.zeros([int(cardinality[i]) for i in scope])

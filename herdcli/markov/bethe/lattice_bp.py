@@ -103,14 +103,14 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
 
     state = LatticeState
 
-    def __init__(self, network: Network, settings: InferenceSettings, found: BinaryLattice, map: Map = map) -> None:
-        self.network, self.settings, self.lattice, self.map = network, settings, found, map
-        self.sweeps = 1 if found.bias.size <= SMALL else SWEEPS
+    def __init__(self, network: Network, settings: InferenceSettings, lattice: BinaryLattice, map: Map = map) -> None:
+        self.network, self.settings, self.lattice, self.map = network, settings, lattice, map
+        self.sweeps = 1 if lattice.bias.size <= SMALL else SWEEPS
         self.steps = -(-settings.iterations // self.sweeps)
-        self.bands = range(0, len(found.bias), BAND)
-        self.bias = split_colours(np.exp(found.bias))
+        self.bands = range(0, len(lattice.bias), BAND)
+        self.bias = split_colours(np.exp(lattice.bias))
         self.weight = np.empty((4, *self.bias.shape))
-        for side, w in enumerate((np.roll(found.right, 1, axis=1), found.right, np.roll(found.down, 1, axis=0), found.down)):
+        for side, w in enumerate((np.roll(lattice.right, 1, axis=1), lattice.right, np.roll(lattice.down, 1, axis=0), lattice.down)):
             self.weight[side] = split_colours(np.exp(w))
 
     def init(self) -> LatticeState:

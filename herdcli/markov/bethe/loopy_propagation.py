@@ -205,7 +205,7 @@ def result_memory(graph: PairwiseNetwork, linear_response: bool) -> tuple[int, s
 def bethe_result(
     network: Network,
     graph: PairwiseNetwork,
-    found: bethe.PairBeliefs,
+    beliefs: bethe.PairBeliefs,
     state: PropagationRun,
     converged: bool,
     response: Array | None = None,
@@ -215,13 +215,13 @@ def bethe_result(
 
     response  (N,) uint8 the nodes with an observed marginal, where covariances by linear response are wanted.
     """
-    energy = bethe.free_energy(graph, found)
-    nodes, cliques = bethe.to_network(graph, found, network.cardinality)
+    energy = bethe.free_energy(graph, beliefs)
+    nodes, cliques = bethe.to_network(graph, beliefs, network.cardinality)
     covariance = None
     if response is not None:
         from herdcli.markov.bethe import bethe_hessian  # with SciPy's sparse matrices, which take as long to import as small runs do
 
-        covariance = bethe_hessian.linear_response_covariance(graph, found, response, network.count)
+        covariance = bethe_hessian.linear_response_covariance(graph, beliefs, response, network.count)
     attributes = convergence_attributes(
         energy, converged, state.step, state.residual, state.free_energy,
         scaling_updates=int(state.updates[0]),

@@ -23,7 +23,7 @@ LARGEST_SHIFT = 1e12
 
 def newton_proposal(
     graph: PairwiseNetwork,
-    found: bethe.PairBeliefs,
+    beliefs: bethe.PairBeliefs,
     messages: Array,
     observed: Array,
     clamped: Array,
@@ -33,14 +33,14 @@ def newton_proposal(
 ) -> tuple[Array, float] | None:
     """Marginals of all nodes after the step, and the multiple of the metric that it took; None where there is no step.
 
-    found      beliefs of an iteration that has ended, of `messages`.  observed (N,) uint8.  clamped  nodes, increasing.
+    beliefs      beliefs of an iteration that has ended, of `messages`.  observed (N,) uint8.  clamped  nodes, increasing.
     reach      largest change of any log b.
     """
     try:
-        second = bethe_hessian(graph, found, observed)
+        second = bethe_hessian(graph, beliefs, observed)
     except np.linalg.LinAlgError:
         return None
-    slope = _gradient(graph, found, messages, clamped, second.index, second.reference)
+    slope = _gradient(graph, beliefs, messages, clamped, second.index, second.reference)
     scale = second.metric.diagonal()
     with np.errstate(invalid="ignore"):
         diagonal = second.factors.diagonal() + second.weight * scale
@@ -53,17 +53,17 @@ def newton_proposal(
         shift = max(4 * shift, LEAST_SHIFT)
         if shift > LARGEST_SHIFT:
             return None
-    return _move_marginal(graph, found.node, second.index, second.reference, step, reach), shift
+    return _move_marginal(graph, beliefs.node, second.index, second.reference, step, reach), shift
 
 
-def _gradient(graph: PairwiseNetwork, found: bethe.PairBeliefs, messages: Array, clamped: Array, index: Array, reference: Array) -> Array:
+def _gradient(graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Array, clamped: Array, index: Array, reference: Array) -> Array:
     """∂F/∂b over the coordinates."""
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     with np.errstate(divide="ignore", invalid="ignore"):
         # dG_ij = Σ log(b_ij/ψ_ij) db_ij has slope log w_i in b_i, with w_i = b_i/M_ji where i is
         # clamped (5.24).  So ∂F/∂b_i = Σ_j (log b_i − log M_ji) + (1 − n) log b_i − log ψ_i, in which n
         # log b_i cancel.  Where i is free 5.5 makes it a constant, and Σ db_i = 0 takes constants out.
-        value = np.log(found.node) - np.log(graph.potential) - np.bincount(bethe.state_positions(graph), np.log(messages), len(owner))
+        value = np.log(beliefs.node) - np.log(graph.potential) - np.bincount(bethe.state_positions(graph), np.log(messages), len(owner))
         value -= value[reference[owner]]
     among = np.isin(owner, clamped) & (index >= 0)
     slope = np.zeros(int(index.max(initial=-1)) + 1)

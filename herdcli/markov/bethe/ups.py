@@ -183,15 +183,15 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         return replace(made, clamped=plan.clamped), bad
 
     def _measure_iteration(
-        self, state: UPSState, messages: Array, fixed: Array, target: Array, counted: Array, found: bethe.PairBeliefs | None = None
+        self, state: UPSState, messages: Array, fixed: Array, target: Array, counted: Array, beliefs: bethe.PairBeliefs | None = None
     ) -> tuple[UPSState, int]:
         """The state after an iteration that ended with these messages; and an edge whose next message is zero everywhere, or −1."""
         made, graph = np.empty_like(messages), self.graph
         residual, bad = fast.update_messages(self.order, messages, made, graph.arrays, self.fixed, self.target, 0.0, False, self.scratch)
-        if found is not None:  # messages that carry nothing agree with any marginals
+        if beliefs is not None:  # messages that carry nothing agree with any marginals
             free = bethe.beliefs(graph, messages, self.fixed, self.target)
-            residual = max(residual, float(np.abs(free.node - found.node).max()))
-        energy = bethe.free_energy(graph, found or bethe.beliefs(graph, messages, fixed, target))
+            residual = max(residual, float(np.abs(free.node - beliefs.node).max()))
+        energy = bethe.free_energy(graph, beliefs or bethe.beliefs(graph, messages, fixed, target))
         residuals, energies = np.append(state.residual, residual), np.append(state.free_energy, energy)
         after = UPSState(
             messages, residuals, energies, state.updates + counted, state.step + 1, target, shift=state.shift, reach=state.reach

@@ -261,35 +261,35 @@ def tree_roots(graph: CliqueGraph) -> list[int]:
     return found
 
 
-def scaling_schedule(graph: CliqueGraph, made: ScalingLayout) -> list[Row]:
+def scaling_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
     """UPS-JT: around each tree depth first, a propagation a step, and scalings where a clique is met for the first time."""
-    owned: list[list[int]] = [[] for _ in made.cliques]
-    for a, c in enumerate(made.home):
+    owned: list[list[int]] = [[] for _ in layout.cliques]
+    for a, c in enumerate(layout.home):
         owned[c].append(a)
     rows: list[Row] = []
     for root in tree_roots(graph):
         for c, e, first in walk_depth_first(graph, root):
             if e >= 0:
-                rows.append(made.send(e))
+                rows.append(layout.send(e))
             if first:
                 rows += [(a, -1) for a in owned[c]]
     return rows
 
 
-def initial_tables(base: Network | None, tree: JunctionTreeLayout, kept: Sequence[int], made: ScalingLayout) -> tuple[Array, Array]:
+def initial_tables(base: Network | None, tree: JunctionTreeLayout, kept: Sequence[int], layout: ScalingLayout) -> tuple[Array, Array]:
     """Clique tables and separator marginals of a base network, or uniform ones.
 
     kept  the position of each clique in the elimination order of `tree`.
     """
-    values = made.uniform_values()
+    values = layout.uniform_values()
     if base is None:
-        return made.uniform_tables(), values
+        return layout.uniform_tables(), values
     home = [min((tree.position[i] for i in scope if base.cardinality[i] > 1), default=0) for scope, _ in base.factors()]
     found = junction_tree.calibrate(base, JunctionTreeLayout(tree.scopes, tree.parent, home, tree.position))
     tables = np.concatenate([np.exp(found.tables[k] - found.log_z).ravel() for k in kept])
-    for s, (_, (c, _)) in enumerate(made.inner):
-        k = made.clusters + 2 * s
-        cell = made.links[4][made.links[3][k] : made.links[3][k + 1]]
-        at = made.cells_of(made.clusters + s)
-        values[at] = np.bincount(cell, tables[made.table_of(c)], at.stop - at.start)
+    for s, (_, (c, _)) in enumerate(layout.inner):
+        k = layout.clusters + 2 * s
+        cell = layout.links[4][layout.links[3][k] : layout.links[3][k + 1]]
+        at = layout.cells_of(layout.clusters + s)
+        values[at] = np.bincount(cell, tables[layout.table_of(c)], at.stop - at.start)
     return tables, values

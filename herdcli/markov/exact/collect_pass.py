@@ -141,10 +141,10 @@ def plan_pass(network: Network, order: Sequence[int], maximised: Sequence[int] =
 class _PassRun(CliqueProducts):
     """One run."""
 
-    def __init__(self, given: PassPlan, arithmetic: Arithmetic, map: Map) -> None:
-        super().__init__(given.network, given.tree, given.messages or MemoryMessageStore(), map, given.columns, arithmetic)
-        self.given = given
-        self.choices = given.choices or MemoryMessageStore()
+    def __init__(self, plan: PassPlan, arithmetic: Arithmetic, map: Map) -> None:
+        super().__init__(plan.network, plan.tree, plan.messages or MemoryMessageStore(), map, plan.columns, arithmetic)
+        self.given = plan
+        self.choices = plan.choices or MemoryMessageStore()
         self.rest, self.scale = np.empty(0), 0.0
 
     def collected(self) -> _PassRun:

@@ -231,14 +231,14 @@ class EliminationRun:
         return elimination_cost(self.cells, self.messages)
 
 
-def _keep_better(state: OrderSearch, made: EliminationRun) -> None:
+def _keep_better(state: OrderSearch, run: EliminationRun) -> None:
     """Take an order that is better than the best."""
-    if made.order is None:
+    if run.order is None:
         if not state.complete:
-            state.cells, state.width = max(state.cells, made.cells), max(state.width, made.width)
-    elif not state.complete or made.cost < state.cost:
-        state.order, state.complete = np.array(made.order, dtype=np.int64), True
-        state.cells, state.largest, state.width, state.messages = made.cells, made.largest, made.width, made.messages
+            state.cells, state.width = max(state.cells, run.cells), max(state.width, run.width)
+    elif not state.complete or run.cost < state.cost:
+        state.order, state.complete = np.array(run.order, dtype=np.int64), True
+        state.cells, state.largest, state.width, state.messages = run.cells, run.largest, run.width, run.messages
 
 
 def _eliminate_in_order(near: FlatGraph, states: list[int], order: list[int]) -> EliminationRun:

@@ -73,18 +73,18 @@ class SliceTree:
             junction_tree.multiply_into_clique(tables, self.tree, self.homes[i], (self.offset + i,), own, self.states)
         return junction_tree.calibrate_tables(self.tree, tables, self.states)
 
-    def marginals(self, found: CalibratedTree) -> Array:
+    def marginals(self, tree: CalibratedTree) -> Array:
         """The marginals of the slice's variables, one after the other."""
-        made = [np.exp(junction_tree.clique_log_marginal(found, k, (self.offset + i,)) - found.log_z) for i, k in enumerate(self.homes)]
+        made = [np.exp(junction_tree.clique_log_marginal(tree, k, (self.offset + i,)) - tree.log_z) for i, k in enumerate(self.homes)]
         return np.concatenate([p / p.sum() for p in made])
 
-    def interface_after(self, found: CalibratedTree) -> Array:
+    def interface_after(self, tree: CalibratedTree) -> Array:
         """log α of the slice."""
-        return junction_tree.clique_log_marginal(found, self.home_after, self.after) - found.log_z
+        return junction_tree.clique_log_marginal(tree, self.home_after, self.after) - tree.log_z
 
-    def interface_before(self, found: CalibratedTree, alpha: Array) -> Array:
+    def interface_before(self, tree: CalibratedTree, alpha: Array) -> Array:
         """log β of the slice before, up to a constant; 0 where α excludes a state, of which it says nothing."""
-        joint = junction_tree.clique_log_marginal(found, self.home_before, self.before)
+        joint = junction_tree.clique_log_marginal(tree, self.home_before, self.before)
         with np.errstate(invalid="ignore"):
             beta = np.where(np.isneginf(alpha), 0.0, joint - alpha)
         return np.asarray(beta - beta.max(initial=-np.inf))

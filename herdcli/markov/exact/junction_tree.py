@@ -164,11 +164,11 @@ def multiply_into_clique(
     tables[k] += _align_axes(logs.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
 
 
-def clique_log_marginal(found: CalibratedTree, k: int, scope: Sequence[int]) -> Array:
+def clique_log_marginal(tree: CalibratedTree, k: int, scope: Sequence[int]) -> Array:
     """log of the unnormalised marginal over some variables of clique k, axes in their order."""
-    clique = found.tree.scopes[k]
+    clique = tree.tree.scopes[k]
     kept = [i for i in clique if i in scope]
-    logs = log_sum(found.tables[k], tuple(axis for axis, i in enumerate(clique) if i not in scope))
+    logs = log_sum(tree.tables[k], tuple(axis for axis, i in enumerate(clique) if i not in scope))
     return logs.transpose([kept.index(i) for i in scope])
 
 
@@ -189,26 +189,26 @@ def log_sum(table: Array, axes: tuple[int, ...]) -> Array:
     return np.squeeze(result, axis=axes)
 
 
-def node_marginals(network: Network, found: CalibratedTree) -> list[Array]:
+def node_marginals(network: Network, tree: CalibratedTree) -> list[Array]:
     """The marginal of each variable, from the clique it is eliminated in."""
     marginals: list[Array] = [np.empty(0)] * network.count
-    for scope, table in zip(found.tree.scopes, found.tables, strict=True):
-        p = np.exp(table - found.log_z).reshape(table.shape[0], -1).sum(axis=1)
+    for scope, table in zip(tree.tree.scopes, tree.tables, strict=True):
+        p = np.exp(table - tree.log_z).reshape(table.shape[0], -1).sum(axis=1)
         marginals[scope[0]] = p / p.sum()
     return marginals
 
 
-def factor_marginals(network: Network, found: CalibratedTree) -> list[Factor]:
+def factor_marginals(network: Network, tree: CalibratedTree) -> list[Factor]:
     """The marginal over each factor's variables."""
     made: list[Factor] = []
-    for a, k in enumerate(found.tree.home):
+    for a, k in enumerate(tree.tree.home):
         scope = network.scope_of(a)
         if not scope:
             continue
         free = [i for i in scope if network.cardinality[i] > 1]
-        clique = found.tree.scopes[k]
+        clique = tree.tree.scopes[k]
         outside = tuple(axis for axis, i in enumerate(clique) if i not in free)
-        p = np.exp(log_sum(found.tables[k], outside) - found.log_z)
+        p = np.exp(log_sum(tree.tables[k], outside) - tree.log_z)
         kept = [i for i in clique if i in free]
         shape = [int(network.cardinality[i]) for i in scope]
         made.append((scope, (p / p.sum()).transpose([kept.index(i) for i in free]).reshape(shape)))

@@ -114,19 +114,19 @@ def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
     return found
 
 
-def _read_probability(reader: _BIFTokens, made: NetworkAssembly) -> None:
+def _read_probability(reader: _BIFTokens, assembly: NetworkAssembly) -> None:
     """( child | parents ) with one row a configuration of the parents, or a whole table."""
     reader.expect("(")
     names = [word.strip('"') for k, word in enumerate(reader.tokens_until(")")) if not (k == 1 and word == "|")]
     if not names:
         raise reader.error("a probability block names no variable")
     child, parents = names[0], names[1:]
-    shape = made.shape(child, parents)
-    if child in made.tables:
+    shape = assembly.shape(child, parents)
+    if child in assembly.tables:
         raise reader.error(f"variable {child} has a second probability block")
     table, given = np.zeros(shape), np.zeros(shape[:-1], dtype=bool)
     reader.expect("{")
-    place = [{state: k for k, state in enumerate(made.states[name])} for name in parents]
+    place = [{state: k for k, state in enumerate(assembly.states[name])} for name in parents]
     seen: set[tuple[int, ...]] = set()
     while (token := reader.keyword("'}'")) != "}":
         if token == "table":
@@ -152,7 +152,7 @@ def _read_probability(reader: _BIFTokens, made: NetworkAssembly) -> None:
         raise reader.error(f"the table of {child} has no row for {int((~given).sum())} states of its parents")
     if (wrong := np.abs((sums := table.sum(axis=-1)) - 1) > ROUNDED).any():
         raise reader.error(f"a row of {child} sums to {float(sums[wrong][0]):.6g}, not to 1")
-    made.add_table(child, parents, table)
+    assembly.add_table(child, parents, table)
 
 
 def _row_index(reader: _BIFTokens, child: str, parents: list[str], place: list[dict[str, int]]) -> tuple[int, ...]:

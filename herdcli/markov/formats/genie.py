@@ -87,16 +87,16 @@ def _parse_xdsl_node(element: safe_xml.XMLElement) -> GenieNode:
     return GenieNode(element.tag, element.attributes.get("id", ""), states, words("parents"), values, words("strengths"))
 
 
-def _assemble(made: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: bool) -> None:
+def _assemble(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: bool) -> None:
     """Declare all variables, then add their tables.  turned  the first parent runs faster than the last."""
     for node in nodes:
         if node.kind not in ("cpt", "noisymax", "deterministic"):
             raise DataError(f"node {node.name} is of the type {node.kind}, but herd reads only cpt, deterministic and noisymax")
-        made.declare(node.name, node.states)
+        assembly.declare(node.name, node.states)
     for node in nodes:
         what = f"the table of {node.name}"
         if node.kind == "noisymax":
-            made.add_noisy_max(node.name, node.parents, _parse_noisy_max(made, node))
+            assembly.add_noisy_max(node.name, node.parents, _parse_noisy_max(assembly, node))
             continue
         if node.kind == "deterministic":
             place = {state: k for k, state in enumerate(node.states)}
@@ -106,12 +106,12 @@ def _assemble(made: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: bool
         else:
             values = parse_numbers(node.values, what)
         parents = node.parents[::-1] if turned else node.parents
-        made.add_table(node.name, parents, values)
+        assembly.add_table(node.name, parents, values)
 
 
-def _parse_noisy_max(made: NetworkAssembly, node: GenieNode) -> NoisyMax:
+def _parse_noisy_max(assembly: NetworkAssembly, node: GenieNode) -> NoisyMax:
     """The causes, with a row for each state of each parent, and the leak."""
-    shape, what = made.shape(node.name, node.parents), f"the noisy-max of {node.name}"
+    shape, what = assembly.shape(node.name, node.parents), f"the noisy-max of {node.name}"
     rows, states = sum(shape[:-1]), shape[-1]
     values = parse_numbers(node.values, what)
     if values.size != (rows + 1) * states:
@@ -154,10 +154,10 @@ def read_dsl(text: str, notes: list[str] | None = None) -> Network:
     return _finish_network(made, notes)
 
 
-def _finish_network(made: NetworkAssembly, notes: list[str] | None) -> Network:
-    network = made.network()
+def _finish_network(assembly: NetworkAssembly, notes: list[str] | None) -> Network:
+    network = assembly.network()
     if notes is not None:
-        notes.extend(made.notes)
+        notes.extend(assembly.notes)
     return network
 
 

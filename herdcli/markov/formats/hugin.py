@@ -62,19 +62,19 @@ def _read_fields(tokens: TokenStream) -> dict[str, list[str]]:
     return found
 
 
-def _read_node(tokens: TokenStream, made: NetworkAssembly) -> None:
+def _read_node(tokens: TokenStream, assembly: NetworkAssembly) -> None:
     name = tokens.next("a name")
     fields = _read_fields(tokens)
     with tokens.placed():
         states = [tokens.unquoted(token) for token in fields.get("states", []) if token not in "(),"]
         if not states and (fields.get("subtype") == ["boolean"]):
             states = ["false", "true"]
-        made.declare(name, states)
+        assembly.declare(name, states)
     if "herd_name" in fields:
-        made.titles[name] = tokens.unquoted(fields["herd_name"][0])
+        assembly.titles[name] = tokens.unquoted(fields["herd_name"][0])
 
 
-def _read_potential(tokens: TokenStream, made: NetworkAssembly) -> None:
+def _read_potential(tokens: TokenStream, assembly: NetworkAssembly) -> None:
     tokens.expect("(")
     scope = tokens.tokens_until(")")
     child, parents = [word for word in scope[: scope.index("|") if "|" in scope else None] if word != ","], []
@@ -85,26 +85,26 @@ def _read_potential(tokens: TokenStream, made: NetworkAssembly) -> None:
     fields = _read_fields(tokens)
     model = fields.get("model_data", [])
     if any(word.lower() == "noisyor" for word in model) and not fields.get("model_nodes", ["(", ")"])[1:-1]:
-        made.add_noisy_max(child[0], parents, _read_noisy_or(child[0], parents, model, made))
+        assembly.add_noisy_max(child[0], parents, _read_noisy_or(child[0], parents, model, assembly))
         return
     data = [word for word in fields.get("data", []) if word not in "(),"]
     if model and not data:
         raise DataError(f"the table of {child[0]} is given by the expression {' '.join(model)[:60]}, which herd does not read",
                         hint="compile the network in Hugin and save it with its tables")  # fmt: skip
-    made.add_table(child[0], parents, parse_numbers(data, f"the table of {child[0]}"), normalise=True)
+    assembly.add_table(child[0], parents, parse_numbers(data, f"the table of {child[0]}"), normalise=True)
 
 
-def _read_noisy_or(child: str, parents: list[str], model: list[str], made: NetworkAssembly) -> NoisyMax:
+def _read_noisy_or(child: str, parents: list[str], model: list[str], assembly: NetworkAssembly) -> NoisyMax:
     """The causes and the leak of NoisyOR (A, q, B, q, …); `true` as a cause is the leak."""
     words = [word for word in model if word not in "(),"][1:]
-    made.shape(child, parents)
-    if len(words) % 2 or any(len(made.states[name]) != 2 for name in (child, *parents)):
+    assembly.shape(child, parents)
+    if len(words) % 2 or any(len(assembly.states[name]) != 2 for name in (child, *parents)):
         raise DataError(f"the NoisyOR of {child} needs two-state variables, and an inhibitor for each cause")
     inhibitors = dict(zip(words[::2], parse_numbers(words[1::2], f"the NoisyOR of {child}").tolist(), strict=True))
     leak = float(np.prod([inhibitors.pop(word) for word in list(inhibitors) if word.lower() in ("true", "1")]))
     if strange := sorted(set(inhibitors) ^ set(parents)):
         raise DataError(f"the NoisyOR of {child} has {strange[0]}, which is not one of its parents with an inhibitor")
-    on = _true_state(made.states[child])
+    on = _true_state(assembly.states[child])
 
     def distribution(inhibitor: float) -> Array:
         return np.array([1 - inhibitor, inhibitor] if on == 0 else [inhibitor, 1 - inhibitor])
@@ -112,7 +112,7 @@ def _read_noisy_or(child: str, parents: list[str], model: list[str], made: Netwo
     causes = []
     for name in parents:
         rows = [distribution(1.0), distribution(1.0)]
-        rows[_true_state(made.states[name])] = distribution(inhibitors[name])
+        rows[_true_state(assembly.states[name])] = distribution(inhibitors[name])
         causes.append(np.array(rows))
     return NoisyMax(causes, distribution(leak), rising=on == 1)
 

@@ -109,13 +109,13 @@ class ExpectationMaximisation:
             raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1")
         return found, sum(float(many[many > 0] @ np.log(part[many > 0])) for part, many in zip(tables, found, strict=True))
 
-    def _block(self, given: Network, rows: slice, found: list[Array]) -> float:
+    def _block(self, network: Network, rows: slice, found: list[Array]) -> float:
         """The rows are one variable more, in every clique; the marginal of a family and the row variable is that of each row."""
         assert self.search is not None
         x, weight = self.x[rows], self.weight[rows]
-        allowed = [(x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0) for i, states in enumerate(given.cardinality.tolist())]
+        allowed = [(x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0) for i, states in enumerate(network.cardinality.tolist())]
         try:
-            made = propagate_rows(given, self.search.order, allowed, families=True)
+            made = propagate_rows(network, self.search.order, allowed, families=True)
         except ImpossibleEvidence:
             raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1") from None
         for expected, p in zip(found, made.marginals, strict=True):

@@ -150,9 +150,9 @@ class _ScaledState(Protocol):
     step: int
 
 
-def scaled_factors(problem: LearningProblem, made: ScalingLayout, state: _ScaledState, converged: bool) -> LearnedFactors:
+def scaled_factors(problem: LearningProblem, layout: ScalingLayout, state: _ScaledState, converged: bool) -> LearnedFactors:
     """The products of the scalings, which stand in `values` before those of inner regions."""
-    factors = [state.values[made.cells_of(a)].reshape(problem.shape_of(c.scope)) for a, c in enumerate(problem.clusters)]
+    factors = [state.values[layout.cells_of(a)].reshape(problem.shape_of(c.scope)) for a, c in enumerate(problem.clusters)]
     return LearnedFactors(factors, converged, state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
 
 
@@ -166,14 +166,14 @@ def _joint_clique(problem: LearningProblem) -> CliqueGraph:
     return CliqueGraph([tuple(range(count))], [], True)
 
 
-def _effective_schedule(graph: CliqueGraph, made: ScalingLayout) -> list[Row]:
+def _effective_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
     """Effective IPF: after each scaling its change goes out to every clique of the tree."""
     rows: list[Row] = []
-    for a, c in enumerate(made.home):
+    for a, c in enumerate(layout.home):
         rows.append((a, -1))
         # `walk_depth_first` has the running intersection property: each clique
         # takes the new marginal of the one that it is reached from (6.12).
-        rows += [made.send(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0]
+        rows += [layout.send(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0]
     return rows
 
 

@@ -35,11 +35,11 @@ def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list
     return structure_selection.grow_cliques(scopes, within, information, settings.max_clique)
 
 
-def multiply_base(made: ScalingLayout, tables: Array, problem: LearningProblem) -> None:
+def multiply_base(layout: ScalingLayout, tables: Array, problem: LearningProblem) -> None:
     """The factors of the base, each into one clique; every clique stays of sum one."""
     states = problem.cardinality.tolist()
     base = problem.base_factors
-    for c, (scope, factor) in zip(cliques.smallest_cliques(made.cliques, [scope for scope, _ in base]), base, strict=True):
-        at = made.table_of(c)
-        tables[at] *= factor.ravel()[cliques.cell_map(made.cliques[c], scope, states)]
+    for c, (scope, factor) in zip(cliques.smallest_cliques(layout.cliques, [scope for scope, _ in base]), base, strict=True):
+        at = layout.table_of(c)
+        tables[at] *= factor.ravel()[cliques.cell_map(layout.cliques[c], scope, states)]
         tables[at] /= tables[at].sum()

@@ -151,18 +151,21 @@ def pair_tables(rows: StateRows | Counts, cardinality: Array, smoothing: float =
 
 
 def clusters_from_scopes(
-    rows: StateRows | Counts, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, known: PairTables | None = None
+    rows: StateRows | Counts, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, pair_tables: PairTables | None = None
 ) -> list[Cluster]:
     """Clusters with the marginals of rows: the scopes that are in no other, and each variable that is in none.
 
-    known  marginals of all pairs with the same smoothing, so that the rows need not be counted for each.
+    pair_tables  marginals of all pairs with the same smoothing, so that the rows need not be counted for each.
     """
     kept = maximal_scopes(scopes)
     covered = {i for scope in kept for i in scope}
     kept += [(i,) for i in range(len(cardinality)) if i not in covered]
     states = cardinality.tolist()
     return [
-        Cluster(scope, known.of(*scope) if known and len(scope) == 2 else rows.marginal(scope, [states[i] for i in scope], smoothing))
+        Cluster(
+            scope,
+            pair_tables.of(*scope) if pair_tables and len(scope) == 2 else rows.marginal(scope, [states[i] for i in scope], smoothing),
+        )
         for scope in kept
     ]
 

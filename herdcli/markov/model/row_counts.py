@@ -169,10 +169,10 @@ def cluster_counts(part: RowTally, scopes: Sequence[Scope]) -> list[Array]:
     return [part.cells[first:last].reshape(shape) for (first, last), shape in zip(pairwise(ends), shapes, strict=True)]
 
 
-def add_tallies(left: RowTally, right: RowTally, scopes: Sequence[Scope]) -> RowTally:
-    """The counts of both, the rows of `left` before those of `right`."""
-    states = np.maximum(left.states, right.states)
-    a, b = expand_tally(left, states, scopes), expand_tally(right, states, scopes)
+def add_tallies(tally: RowTally, right: RowTally, scopes: Sequence[Scope]) -> RowTally:
+    """The counts of both, the rows of `tally` before those of `right`."""
+    states = np.maximum(tally.states, right.states)
+    a, b = expand_tally(tally, states, scopes), expand_tally(right, states, scopes)
     values = np.unique(np.concatenate([a.values, b.values]))
     return RowTally(
         a.rows + b.rows,

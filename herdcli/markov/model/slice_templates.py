@@ -92,18 +92,18 @@ def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
         raise DataError(f"{base} has other names of states in the first slice than in the next one")
 
 
-def unrolled_bytes(given: SliceTemplate, steps: int) -> int:
+def unrolled_bytes(template: SliceTemplate, steps: int) -> int:
     """Bytes that `unroll_template` needs: three copies of every table, a Python object for each factor, name and state."""
-    per_slice = sum(24 * table.size + 60 * len(scope) + 300 for scope, table in given.transition)
-    return steps * (per_slice + 250 * given.count + 8 * len(given.states or ()))
+    per_slice = sum(24 * table.size + 60 * len(scope) + 300 for scope, table in template.transition)
+    return steps * (per_slice + 250 * template.count + 8 * len(template.states or ()))
 
 
-def unroll_template(given: SliceTemplate, steps: int) -> Network:
+def unroll_template(template: SliceTemplate, steps: int) -> Network:
     """The network of so many slices; variable i of slice t is t·n + i and called NAME_t."""
-    n = given.count
-    factors = list(given.first)
+    n = template.count
+    factors = list(template.first)
     for t in range(1, steps):
-        factors += [(tuple((t - 1) * n + i for i in scope), table) for scope, table in given.transition]
-    names = [f"{name}_{t}" for t in range(steps) for name in given.names]
-    states = None if given.states is None else given.states * steps
-    return build_network(np.tile(given.cardinality, steps), factors, names=names, states=states, directed=given.directed)
+        factors += [(tuple((t - 1) * n + i for i in scope), table) for scope, table in template.transition]
+    names = [f"{name}_{t}" for t in range(steps) for name in template.names]
+    states = None if template.states is None else template.states * steps
+    return build_network(np.tile(template.cardinality, steps), factors, names=names, states=states, directed=template.directed)

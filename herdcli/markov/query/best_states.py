@@ -59,13 +59,13 @@ class BestFirstSearch(Stepwise[BestFirstState]):
     state = BestFirstState
 
     def __init__(
-        self, network: Network, order: Sequence[int], given: Sequence[LogTable] | None, begin: Array, effort: float, limit: int
+        self, network: Network, order: Sequence[int], tables: Sequence[LogTable] | None, begin: Array, effort: float, limit: int
     ) -> None:
         self.network, self.order, self.begin, self.effort = network, list(order), begin, effort
         self.cardinality = network.cardinality[self.order].tolist()
         place = elimination_positions(network, order)
         own = factor_log_tables(network, place)
-        found = list(own if given is None else given)
+        found = list(own if tables is None else tables)
         self.factors = [([place[i] for i in table.scope], table.logs) for table in own]
         self.cells = largest_cells(network, order, found, min(effort / SHARE, limit / 24))
         self.told = mini_bucket.eliminate_from_tables(network, order, found, frozenset(order), self.cells)
@@ -186,9 +186,9 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         return x, state.value, state.value if upper <= self._least(state) else upper
 
 
-def largest_cells(network: Network, order: Sequence[int], given: Sequence[LogTable], most: float) -> int:
+def largest_cells(network: Network, order: Sequence[int], tables: Sequence[LogTable], most: float) -> int:
     """The largest power of two that mini-buckets may have for all of them together to have at most so many cells."""
     cells = 1 << 24
-    while cells > 16 and mini_bucket.mini_bucket_cells(network, order, given, cells) > most:
+    while cells > 16 and mini_bucket.mini_bucket_cells(network, order, tables, cells) > most:
         cells //= 2
     return cells

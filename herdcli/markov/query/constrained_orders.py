@@ -204,6 +204,6 @@ def eliminate_variable(graph: Graph, i: int) -> None:
     graph[i] = set()
 
 
-def bytes_needed(found: StagedOrder) -> int:
+def bytes_needed(order: StagedOrder) -> int:
     """Of elimination: a message and a best state for each cell at most, and three tables of the largest size."""
-    return int(min(9.0 * found.cells + 24.0 * found.largest, 2.0**60))
+    return int(min(9.0 * order.cells + 24.0 * order.largest, 2.0**60))

@@ -68,18 +68,18 @@ def _maximise(work: PassPlan, map: Map) -> LikeliestStates:
 SLIGHT = 1e-11  # by how much the first answer is made less likely for each variable
 
 
-def tied_states(network: Network, order: Sequence[int], found: LikeliestStates) -> dict[int, int] | None:
+def tied_states(network: Network, order: Sequence[int], likeliest: LikeliestStates) -> dict[int, int] | None:
     """States other than the likeliest ones that are as likely, of all variables; None where there are none.
 
     The states found are made slightly less likely: the likeliest states then agree with them in as few variables as possible, if any
     others have the same value to nine digits.
     """
     every = list(range(network.count))
-    unary = [((i,), np.where(np.arange(int(network.cardinality[i])) == found.states[i], 1 - SLIGHT, 1.0)) for i in every]
+    unary = [((i,), np.where(np.arange(int(network.cardinality[i])) == likeliest.states[i], 1 - SLIGHT, 1.0)) for i in every]
     again = likeliest_states(build_network(network.cardinality, [*network.factors(), *unary]), order, every)
-    agreeing = sum(again.states[i] == found.states[i] for i in every)
+    agreeing = sum(again.states[i] == likeliest.states[i] for i in every)
     value = again.value - agreeing * math.log1p(-SLIGHT)
-    same = abs(value - found.value) <= 1e-9 * (1 + abs(found.value))
+    same = abs(value - likeliest.value) <= 1e-9 * (1 + abs(likeliest.value))
     return again.states if same and agreeing < network.count else None
 
 

@@ -80,10 +80,15 @@ class CoordinateAscent(Stepwise[ClimbState]):
             found = found + table.logs
         return found
 
-    def order(self, left: Network, i: int) -> list[int]:
+    def order(self, network: Network, i: int) -> list[int]:
         """Of all others of the network that is left."""
         found = greedy_order(
-            moral_graph(left), left.cardinality.tolist(), elimination_stages(left, kept=[i]), list(range(left.count)), True, np.inf
+            moral_graph(network),
+            network.cardinality.tolist(),
+            elimination_stages(network, kept=[i]),
+            list(range(network.count)),
+            True,
+            np.inf,
         )
         return [int(j) for j in found.order]
 

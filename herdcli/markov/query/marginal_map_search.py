@@ -176,12 +176,12 @@ class BranchAndBound(Stepwise[BranchingState]):
             new, order = kept, before
         self.levels.append(SearchLevel(new, order, _earliest_variable(new, cardinality)))
 
-    def _work(self, given: Network, depth: int) -> PassPlan:
+    def _work(self, network: Network, depth: int) -> PassPlan:
         """The pass of a node, on the tree of its level."""
         self._rebuild_levels([0] * depth)
         level = self.levels[depth]
         made = copy(level.work)
-        made.trimmed, made.network = TrimmedNetwork(given, None), given
+        made.trimmed, made.network = TrimmedNetwork(network, None), network
         return made
 
     def is_worthwhile(self) -> bool:

@@ -61,7 +61,7 @@ def mini_bucket_bound(
 
 
 def eliminate_from_tables(
-    network: Network, order: Sequence[int], given: Sequence[LogTable], maximised: frozenset[int], cells: int
+    network: Network, order: Sequence[int], tables: Sequence[LogTable], maximised: frozenset[int], cells: int
 ) -> MiniBuckets:
     """The same from log tables, axes by place in the order; with the mini-buckets of the maximised variables."""
     place, states = elimination_positions(network, order), network.cardinality.tolist()
@@ -69,7 +69,7 @@ def eliminate_from_tables(
     kept: list[tuple[int, list[LogTable]]] = []
     found = EliminationResult([], [])
     whole = True
-    for table in given:
+    for table in tables:
         (buckets[place[table.scope[0]]] if table.scope else found.rest).append(table)
     for k, i in enumerate(order):
         parts = [multiply_tables(part, place, states, [i]) for part in partition_bucket(buckets[k], states, cells)] or [
@@ -87,7 +87,7 @@ def eliminate_from_tables(
     return MiniBuckets(float(sum(float(table.logs) for table in found.rest)), kept, whole)
 
 
-def mini_bucket_cells(network: Network, order: Sequence[int], given: Sequence[LogTable], cells: int) -> int:
+def mini_bucket_cells(network: Network, order: Sequence[int], tables: Sequence[LogTable], cells: int) -> int:
     """Cells of all mini-buckets, worked out from their scopes alone."""
     place, states = elimination_positions(network, order), network.cardinality.tolist()
     buckets: list[list[LogTable]] = [[] for _ in order]
@@ -97,7 +97,7 @@ def mini_bucket_cells(network: Network, order: Sequence[int], given: Sequence[Lo
         if scope:
             buckets[place[scope[0]]].append(LogTable(scope, np.broadcast_to(0.0, [states[i] for i in scope])))
 
-    for table in given:
+    for table in tables:
         put(table.scope)
     for k, i in enumerate(order):
         for part in partition_bucket(buckets[k], states, cells):
@@ -108,10 +108,10 @@ def mini_bucket_cells(network: Network, order: Sequence[int], given: Sequence[Lo
     return count
 
 
-def partition_bucket(found: Sequence[LogTable], states: Sequence[int], cells: int) -> list[list[LogTable]]:
+def partition_bucket(tables: Sequence[LogTable], states: Sequence[int], cells: int) -> list[list[LogTable]]:
     """Tables in groups whose product has at most `cells` (or is one table), the widest placed first, each where it fits best."""
     groups: list[tuple[set[int], list[LogTable]]] = []
-    for table in sorted(found, key=lambda table: -table.logs.size):
+    for table in sorted(tables, key=lambda table: -table.logs.size):
         fitting = [
             (math.prod(states[j] for j in scope | set(table.scope)), number)
             for number, (scope, _) in enumerate(groups)

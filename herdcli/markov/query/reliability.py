@@ -166,14 +166,14 @@ def compute_reference(
     return _with_chains(ReferenceAnswer(lower, upper, exact_cells=affordable), chains, too_large=network.count > PART)
 
 
-def _with_chains(known: ReferenceAnswer, chains: Chains | None, too_large: bool = True) -> ReferenceAnswer:
+def _with_chains(reference: ReferenceAnswer, chains: Chains | None, too_large: bool = True) -> ReferenceAnswer:
     """The reference with chains as the second answer, where there are any that have mixed."""
     if chains is None:
-        return replace(known, too_large=too_large)
+        return replace(reference, too_large=too_large)
     if not chains.mixed:
-        return replace(known, rhat=chains.rhat)
+        return replace(reference, rhat=chains.rhat)
     by = "short chains" if chains.variables is None else f"short chains of {chains.count} variables"
-    return replace(known, marginals=chains.nodes, by=by, standard_error=chains.standard_error, variables=chains.variables)
+    return replace(reference, marginals=chains.nodes, by=by, standard_error=chains.standard_error, variables=chains.variables)
 
 
 def _chains_of_part(network: Network, answer: InferenceResult | None, seed: int, budget: float) -> Chains | None:
@@ -286,23 +286,27 @@ def _single_site_chains(network: Network, seed: int, budget: float) -> Chains | 
     return Chains(found.nodes, found.standard_error, found.rhat, found.rhat < MIXED_SINGLY)
 
 
-def assess_answer(found: InferenceResult, algorithm: str, known: ReferenceAnswer, *, chosen: bool = False) -> Assessment:
+def assess_answer(result: InferenceResult, algorithm: str, reference: ReferenceAnswer, *, chosen: bool = False) -> Assessment:
     """What a reference says of an answer; the warnings are those of the run and what the reference adds.
 
     chosen  other algorithms have borne the answer out already.
     """
-    warnings = [found.warning] if found.warning else []
-    log_z = found.attributes.get("log_z")
-    error = _largest_difference(found.nodes, known)
+    warnings = [result.warning] if result.warning else []
+    log_z = result.attributes.get("log_z")
+    error = _largest_difference(result.nodes, reference)
     if error is not None and error > INACCURATE:
-        warnings.append(f"a marginal is off by about {error:.2g} (by {known.by}); {_hint(known)}")
-    if log_z is not None and exceeds_bound(log_z, known.upper) and algorithm != "tree-reweighted":
-        warnings.append(f"log Z {log_z:.6g} is above {known.upper:.6g}, which no log Z can be; {_hint(known)}")
+        warnings.append(f"a marginal is off by about {error:.2g} (by {reference.by}); {_hint(reference)}")
+    if log_z is not None and exceeds_bound(log_z, reference.upper) and algorithm != "tree-reweighted":
+        warnings.append(f"log Z {log_z:.6g} is above {reference.upper:.6g}, which no log Z can be; {_hint(reference)}")
     sampled = algorithm.endswith("gibbs")  # whose own chains have been compared
-    if error is None and known.rhat is not None and known.rhat > UNMIXED and not (sampled or chosen):
-        warnings.append(f"these marginals are not confirmed: short chains disagree with each other (R̂ {known.rhat:.2g}); {_hint(known)}")
-    unchecked = UNCHECKED if known.too_large and not (sampled or chosen) else ""
-    return Assessment(known.lower, known.upper, error, known.by if error is not None else unchecked, known.exact_cells, warnings)
+    if error is None and reference.rhat is not None and reference.rhat > UNMIXED and not (sampled or chosen):
+        warnings.append(
+            f"these marginals are not confirmed: short chains disagree with each other (R̂ {reference.rhat:.2g}); {_hint(reference)}"
+        )
+    unchecked = UNCHECKED if reference.too_large and not (sampled or chosen) else ""
+    return Assessment(
+        reference.lower, reference.upper, error, reference.by if error is not None else unchecked, reference.exact_cells, warnings
+    )
 
 
 def exceeds_bound(log_z: float, upper: float | None) -> bool:
@@ -310,30 +314,30 @@ def exceeds_bound(log_z: float, upper: float | None) -> bool:
     return upper is not None and math.isfinite(log_z) and log_z > upper + max(0.1, 1e-9 * abs(upper))
 
 
-def _hint(known: ReferenceAnswer) -> str:
-    if known.exact_cells is not None:
+def _hint(reference: ReferenceAnswer) -> str:
+    if reference.exact_cells is not None:
         return "use --algorithm junction-tree, which is affordable and exact"
     return "--algorithm auto takes the answer on which several algorithms agree"
 
 
-def _largest_difference(nodes: Sequence[Array], known: ReferenceAnswer) -> float | None:
+def _largest_difference(nodes: Sequence[Array], reference: ReferenceAnswer) -> float | None:
     """The largest difference of any marginal from the reference, less what chance explains.
 
     Of a reference with standard errors and many variables it is at least the root mean square of all differences beyond chance: many
     that are small tell more together than each by itself.
     """
-    if known.marginals is None:
+    if reference.marginals is None:
         return None
-    if known.variables is not None:
-        nodes = [nodes[i] for i in known.variables]
+    if reference.variables is not None:
+        nodes = [nodes[i] for i in reference.variables]
     free = [k for k, p in enumerate(nodes) if len(p) > 1]
     if not free:
         return 0.0
-    apart = np.abs(np.concatenate([nodes[k] for k in free]) - np.concatenate([known.marginals[k] for k in free]))
-    if known.standard_error is None:
+    apart = np.abs(np.concatenate([nodes[k] for k in free]) - np.concatenate([reference.marginals[k] for k in free]))
+    if reference.standard_error is None:
         largest = float(apart.max())
     else:
-        errors = np.concatenate([known.standard_error[k] for k in free])
+        errors = np.concatenate([reference.standard_error[k] for k in free])
         largest = max(0.0, float((apart - EXPLAINED * errors).max()))
         if len(free) >= TOGETHER:
             largest = max(largest, math.sqrt(max(0.0, float((apart**2 - SPREAD * errors**2).mean()))))

@@ -56,7 +56,7 @@ def parameter_sensitivity(network: Network, order: Sequence[int], variable: int,
     return _cell_sensitivity(network, p, np.concatenate(change))
 
 
-def sensitivity_before_evidence(found: ParameterSensitivity, before: Network, evidence: Mapping[int, int]) -> ParameterSensitivity:
+def sensitivity_before_evidence(sensitivity: ParameterSensitivity, before: Network, evidence: Mapping[int, int]) -> ParameterSensitivity:
     """The same for all cells of the network before evidence: those that it excludes are in no sum, so their slope is 0."""
     inside = []
     for scope, table in before.factors():
@@ -64,8 +64,8 @@ def sensitivity_before_evidence(found: ParameterSensitivity, before: Network, ev
         mask[tuple(evidence.get(i, slice(None)) for i in scope)] = True
         inside.append(mask.ravel())
     slopes = np.zeros(len(before.table))
-    slopes[np.concatenate(inside)] = found.derivative  # slices keep the order of cells
-    return _cell_sensitivity(before, found.probability, slopes)
+    slopes[np.concatenate(inside)] = sensitivity.derivative  # slices keep the order of cells
+    return _cell_sensitivity(before, sensitivity.probability, slopes)
 
 
 def _cell_sensitivity(network: Network, p: float, derivative: Array) -> ParameterSensitivity:
@@ -79,16 +79,16 @@ def _calibrate(network: Network, order: Sequence[int]) -> CalibratedTree:
     return junction_tree.calibrate(network, junction_tree.plan_tree(network, np.asarray(order)))
 
 
-def _log_derivatives(network: Network, found: CalibratedTree) -> list[Array]:
+def _log_derivatives(network: Network, tree: CalibratedTree) -> list[Array]:
     """log ∂Z/∂θ_c, the shape of each factor: the clique's marginal over its cells divided by θ_c, and where θ_c = 0 the sum without it."""
     made = []
     for a, (scope, table) in enumerate(network.factors()):
         if (table == 0).any():
             made.append(_product_of_others(network, a))
             continue
-        clique = found.tree.scopes[found.tree.home[a]]
+        clique = tree.tree.scopes[tree.tree.home[a]]
         free = [i for i in scope if network.cardinality[i] > 1]
-        logs = log_sum(found.tables[found.tree.home[a]], tuple(axis for axis, i in enumerate(clique) if i not in free))
+        logs = log_sum(tree.tables[tree.tree.home[a]], tuple(axis for axis, i in enumerate(clique) if i not in free))
         kept = [i for i in clique if i in free]
         made.append(logs.transpose([kept.index(i) for i in free]).reshape(table.shape) - np.log(table))
     return made

@@ -93,24 +93,26 @@ def state_transpositions(inner: RestrictedNetwork) -> Array:
     return np.array(made, dtype=np.int64).reshape(len(made), len(own))
 
 
-def equivalent_states(made: StatePermutations, own: Array) -> Array:
+def equivalent_states(permutations: StatePermutations, own: Array) -> Array:
     """(Σ card,) the first state that each state is exchanged for by a permutation that leaves the network as it is.  own: their numbers.
 
     Pairs are freed of what they say of each of their variables alone, so that it does not matter which factor says it.
     """
-    first, single = made.first, made.single.copy()
+    first, single = permutations.first, permutations.single.copy()
     sizes = np.diff(first)
     groups = []
-    for height, width in sorted({(int(sizes[i]), int(width)) for i, width in zip(made.ends[:, 0], made.tables[:, 1], strict=True)}):
-        mine = np.flatnonzero((sizes[made.ends[:, 0]] == height) & (made.tables[:, 1] == width))
-        tables = made.logs[made.tables[mine, :1] + np.arange(height * width)].reshape(-1, height, width)
+    for height, width in sorted(
+        {(int(sizes[i]), int(width)) for i, width in zip(permutations.ends[:, 0], permutations.tables[:, 1], strict=True)}
+    ):
+        mine = np.flatnonzero((sizes[permutations.ends[:, 0]] == height) & (permutations.tables[:, 1] == width))
+        tables = permutations.logs[permutations.tables[mine, :1] + np.arange(height * width)].reshape(-1, height, width)
         rows, columns = tables.mean(axis=2, keepdims=True), tables.mean(axis=1, keepdims=True)
-        left, right = (first[made.ends[mine, side], None] + np.arange(size) for side, size in ((0, height), (1, width)))
+        left, right = (first[permutations.ends[mine, side], None] + np.arange(size) for side, size in ((0, height), (1, width)))
         np.add.at(single, left, rows[:, :, 0])
         np.add.at(single, right, columns[:, 0])
         groups.append((left, right, tables - rows - columns + tables.mean(axis=(1, 2), keepdims=True)))
     like = own.copy()
-    for image in made.images:
+    for image in permutations.images:
         same = np.abs(single - single[first[:-1].repeat(sizes) + image]).max(initial=0.0) <= ALIKE
         for left, right, tables in groups:
             moved = tables[np.arange(len(tables))[:, None, None], image[left][:, :, None], image[right][:, None]]

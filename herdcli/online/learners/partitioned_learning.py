@@ -104,7 +104,7 @@ def partition_rows(count: int, parts: int, seed: int, *, shuffle: bool) -> list[
     return np.array_split(order, parts)
 
 
-def merge_parts(parts: Sequence[Classifier], held: EvaluationRows | None) -> Classifier:
+def merge_parts(parts: Sequence[Classifier], heldout: EvaluationRows | None) -> Classifier:
     """The classifier of all parts: their evidence adds up, and the prior counts once."""
     made = merge_models(parts, "precision")
-    return replace(made, race=None if held is None else held.race)
+    return replace(made, race=None if heldout is None else heldout.race)

@@ -37,29 +37,29 @@ class SparsityPenalty:
 
 
 def descend(
-    problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, found: BatchStatistics, map: Map = map
+    problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, statistics: BatchStatistics, map: Map = map
 ) -> list[float]:
     """Move model m along the statistics of the rows in `order`; the largest absolute values of W, b and c."""
     settings = problem.settings
     if state.hidden_mean is not None:
         # An exponential average: a minibatch n updates ago has the share 0.01 · 0.99ⁿ.
-        state.hidden_mean[m] += np.float32(MEAN_SHARE) * (found.hidden - state.hidden_mean[m])
+        state.hidden_mean[m] += np.float32(MEAN_SHARE) * (statistics.hidden - state.hidden_mean[m])
     penalty = _sparsity_penalty(problem, state, m, order)
-    c, rates = found.c.copy(), StepRates.of(problem, m, step)
+    c, rates = statistics.c.copy(), StepRates.of(problem, m, step)
     if settings.optimizer == "natural":
-        return _natural_step(problem, state, m, found, rates, penalty)
-    work = partial(_slice_step, problem, state, m, found, c, penalty, rates, step)
-    ends = map_items(map, work, visible_slices(len(found.b), len(order)))
+        return _natural_step(problem, state, m, statistics, rates, penalty)
+    work = partial(_slice_step, problem, state, m, statistics, c, penalty, rates, step)
+    ends = map_items(map, work, visible_slices(len(statistics.b), len(order)))
     if settings.centering:
         for _, follows in ends:
-            found.c[...] -= np.float32(rates.share / problem.visible.scale) * follows
+            statistics.c[...] -= np.float32(rates.share / problem.visible.scale) * follows
     if penalty is not None:
-        found.c[...] -= penalty.cost * penalty.excess
+        statistics.c[...] -= penalty.cost * penalty.excess
     everything = slice(None)
     return [
         float(np.max([largest for largest, _ in ends])),
-        _move_parameters(problem, state, m, "b", everything, found.b, (rates.b, 0.0), step),
-        _move_parameters(problem, state, m, "c", everything, found.c, (rates.c, 0.0), step),
+        _move_parameters(problem, state, m, "b", everything, statistics.b, (rates.b, 0.0), step),
+        _move_parameters(problem, state, m, "c", everything, statistics.c, (rates.c, 0.0), step),
     ]
 
 
@@ -111,31 +111,31 @@ def fisher_diagonal(v: Array, h: Array, visible_mean: Array, hidden_mean: Array,
 
 
 def _natural_step(
-    problem: LearningProblem, state: LearningState, m: int, found: BatchStatistics, rates: StepRates, penalty: SparsityPenalty | None
+    problem: LearningProblem, state: LearningState, m: int, statistics: BatchStatistics, rates: StepRates, penalty: SparsityPenalty | None
 ) -> list[float]:
     """The step of model m along the gradient of the centred model divided by its Fisher matrix's diagonal, times the mean of that."""
     settings, mean = problem.settings, row_mean(problem, state, m)
     assert state.hidden_mean is not None
     hidden_mean = state.hidden_mean[m]
-    seen = fisher_diagonal(*found.second(), mean, hidden_mean, problem.hidden)
-    G = found.pairs(slice(None))
-    subtract_outer(G, np.column_stack((found.b, mean)), np.stack((hidden_mean, found.c)))
+    seen = fisher_diagonal(*statistics.second(), mean, hidden_mean, problem.hidden)
+    G = statistics.pairs(slice(None))
+    subtract_outer(G, np.column_stack((statistics.b, mean)), np.stack((hidden_mean, statistics.c)))
     if penalty is not None:
         G -= penalty.cost * np.outer(penalty.rows, penalty.excess)
-        found.c[...] -= penalty.cost * penalty.excess
-    for gradient, name, new in zip((G, found.b, found.c), SQUARES, seen, strict=True):
+        statistics.c[...] -= penalty.cost * penalty.excess
+    for gradient, name, new in zip((G, statistics.b, statistics.c), SQUARES, seen, strict=True):
         diagonal = getattr(state, name)[m]
         # Running means from 0, as shares of their own mean: what the first updates lack is the same for all of them.
         diagonal += np.float32(MEAN_SHARE) * (new - diagonal)
         level = max(float(diagonal.mean(dtype=np.float64)), TINY)
         gradient *= np.float32(level) / (np.maximum(diagonal, 0.0) + np.float32(DAMPED * level))
     # Biases of the usual form follow a change of W, as in `uncentre_gradient`.
-    found.b[...] -= np.float32(rates.share / problem.hidden.scale) * exact_arithmetic.product(G, hidden_mean)
-    found.c[...] -= np.float32(rates.share / problem.visible.scale) * exact_arithmetic.product(mean, G)
+    statistics.b[...] -= np.float32(rates.share / problem.hidden.scale) * exact_arithmetic.product(G, hidden_mean)
+    statistics.c[...] -= np.float32(rates.share / problem.visible.scale) * exact_arithmetic.product(mean, G)
     decay = settings.weight_decay * problem.visible.scale * problem.hidden.scale
     return [
         fast.momentum_step(getattr(state, name)[m], getattr(state, f"{name}_velocity")[m], gradient, rate, settings.momentum, lost)
-        for name, gradient, rate, lost in (("W", G, rates.W, decay), ("b", found.b, rates.b, 0.0), ("c", found.c, rates.c, 0.0))
+        for name, gradient, rate, lost in (("W", G, rates.W, decay), ("b", statistics.b, rates.b, 0.0), ("c", statistics.c, rates.c, 0.0))
     ]
 
 
@@ -181,7 +181,7 @@ def _slice_step(
     problem: LearningProblem,
     state: LearningState,
     m: int,
-    found: BatchStatistics,
+    statistics: BatchStatistics,
     c: Array,
     penalty: SparsityPenalty | None,
     rates: StepRates,
@@ -192,10 +192,10 @@ def _slice_step(
 
     c  (K,) the hidden biases' gradient before any slice.
     """
-    settings, G, follows = problem.settings, found.pairs(units), np.zeros_like(c)
+    settings, G, follows = problem.settings, statistics.pairs(units), np.zeros_like(c)
     if settings.centering and state.hidden_mean is not None:
         share, mean = rates.share / problem.hidden.scale, row_mean(problem, state, m)[units]
-        follows = uncentre_gradient(G, found.b[units], c, mean, state.hidden_mean[m], visible_share=share)
+        follows = uncentre_gradient(G, statistics.b[units], c, mean, state.hidden_mean[m], visible_share=share)
     if penalty is not None:
         G -= penalty.cost * np.outer(penalty.rows[units], penalty.excess)
     both = problem.visible.scale * problem.hidden.scale

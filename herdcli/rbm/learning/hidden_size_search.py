@@ -219,10 +219,10 @@ def evaluate_size(problem: LearningProblem, state: parallel_fits.LearningState, 
     )
 
 
-def _evaluate_word_counts(found: Sequence[Harmonium], held: Sequence[Any], seen: Sequence[Any], seed: int, map: Map) -> SizeResult:
+def _evaluate_word_counts(models: Sequence[Harmonium], held: Sequence[Any], seen: Sequence[Any], seed: int, map: Map) -> SizeResult:
     """The same of counts of words, each row given its length: where log Z is annealed by the lower end of what it says."""
-    means, estimates = np.empty((2, len(found))), []
-    for m, (h, *parts) in enumerate(zip(found, held, seen, strict=True)):
+    means, estimates = np.empty((2, len(models))), []
+    for m, (h, *parts) in enumerate(zip(models, held, seen, strict=True)):
         lengths = np.unique(np.concatenate([word_counts.row_lengths(rows) for rows in parts]))
         counts = np.bincount(np.searchsorted(lengths, word_counts.row_lengths(parts[0])), minlength=len(lengths))
         log_z = length_annealing.log_partitions_by_length(
@@ -232,7 +232,7 @@ def _evaluate_word_counts(found: Sequence[Harmonium], held: Sequence[Any], seen:
         estimates.append(log_z.mean)
     low = [float(value) - STUDENT * one.standard_error for value, one in zip(means[0], estimates, strict=True)]
     return SizeResult(
-        len(found[0].c),
+        len(models[0].c),
         _weighted_mean(means[0].tolist(), held),
         _weighted_mean(low, held),
         _weighted_mean(means[1].tolist(), seen),
@@ -275,13 +275,13 @@ def _mean_label_posterior(h: Harmonium, rows: Array, map: Map) -> float:
     return float(found[np.arange(len(rows)), np.asarray(rows[:, -C:]).argmax(axis=1)].mean())
 
 
-def _log_partitions(found: Sequence[Harmonium], bases: Sequence[Array], held: Sequence[Any], seed: int, map: Map) -> list[LogZEstimate]:
+def _log_partitions(models: Sequence[Harmonium], bases: Sequence[Array], held: Sequence[Any], seed: int, map: Map) -> list[LogZEstimate]:
     """log Z of each model."""
-    h = found[0]
+    h = models[0]
     fewest = min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1]))
     if fewest <= SUMMED or is_gaussian(h):
-        return [LogZEstimate(log_partition_exact(each, map=map), 0.0) for each in found]
-    return repeated_annealing(found, bases, held, CHAINS, MOST_TEMPERATURES, seed, map, None)
+        return [LogZEstimate(log_partition_exact(each, map=map), 0.0) for each in models]
+    return repeated_annealing(models, bases, held, CHAINS, MOST_TEMPERATURES, seed, map, None)
 
 
 def search_messages(sizes: Sizes) -> tuple[list[str], list[str]]:

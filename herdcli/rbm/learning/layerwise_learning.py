@@ -196,8 +196,8 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
         return models
 
 
-def _finish_layer(done: parallel_fits.LearningState) -> FinishedLayer:
-    return FinishedLayer(done.W[0], done.b[0], done.c[0], done.trace[:, 0])
+def _finish_layer(state: parallel_fits.LearningState) -> FinishedLayer:
+    return FinishedLayer(state.W[0], state.b[0], state.c[0], state.trace[:, 0])
 
 
 def top_features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:

@@ -67,15 +67,15 @@ def update_model(problem: LearningProblem, state: LearningState, m: int, map: Ma
 
 
 def _descend_model(
-    problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, found: BatchStatistics, map: Map
+    problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, statistics: BatchStatistics, map: Map
 ) -> list[float]:
     """Move all parameters of model m along the statistics; the largest absolute values of W, b and c."""
     gradient = None if state.log_scale is None else _variance_gradient(problem, state, m, order, step)
-    largest = descend(problem, state, m, order, step, found, map)
+    largest = descend(problem, state, m, order, step, statistics, map)
     if state.log_scale is not None and gradient is not None:
         move_log_deviations(state.log_scale[m], gradient, StepRates.of(problem, m, step).b)
     constrain_weights(problem, m, state.W[m])
-    _move_fast_weights(problem, state, m, found)
+    _move_fast_weights(problem, state, m, statistics)
     return largest
 
 
@@ -158,13 +158,13 @@ def constrain_weights(problem: LearningProblem, m: int, W: Array) -> None:
     W[problem.constant(m)] = 0.0
 
 
-def _move_fast_weights(problem: LearningProblem, state: LearningState, m: int, found: BatchStatistics) -> None:
+def _move_fast_weights(problem: LearningProblem, state: LearningState, m: int, statistics: BatchStatistics) -> None:
     """Fast weights decay and follow the gradient at a rate of their own.  Source: Tieleman & Hinton (2009), sec. 3."""
     settings = problem.settings
     if settings.algorithm != "fpcd":
         return
     rate, above, below = settings.fast_rate or settings.learning_rate, problem.visible.scale, problem.hidden.scale
-    for name, gradient, scale in zip(FAST, (found.W, found.b, found.c), (above * below, above, below), strict=True):
+    for name, gradient, scale in zip(FAST, (statistics.W, statistics.b, statistics.c), (above * below, above, below), strict=True):
         part = getattr(state, name)[m]
         part *= np.float32(settings.fast_decay)
         part += np.float32(rate / scale) * gradient

@@ -233,11 +233,11 @@ def _empty_best(problem: LearningProblem, W: Array, b: Array, c: Array) -> BestM
     return best
 
 
-def _continued_state(begun: InitialModels, state: LearningState) -> LearningState:
+def _continued_state(initial_models: InitialModels, state: LearningState) -> LearningState:
     """The first state of a run that goes on from another one's last."""
-    if begun.trace is not None:
-        state.trace[: len(begun.trace)] = begun.trace
-    for name, part in {} if begun.state is None else vars(begun.state).items():
+    if initial_models.trace is not None:
+        state.trace[: len(initial_models.trace)] = initial_models.trace
+    for name, part in {} if initial_models.state is None else vars(initial_models.state).items():
         own = getattr(state, name, None)
         if own is not None and part is not None and own.shape == part.shape:
             setattr(state, name, part.copy())

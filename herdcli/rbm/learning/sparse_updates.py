@@ -178,14 +178,14 @@ def _sample_visible(
     by_columns = lengths is not None and lag.tries[own.m] * lengths.mean() <= len(own.b) / WORTH
     table = _proposal_table(own.b + own.extents[2] + own.slack * own.reach(states).max()) if words else None
 
-    def part(given: BatchBlock) -> tuple[ActiveUnits, float]:
+    def part(block: BatchBlock) -> tuple[ActiveUnits, float]:
         draws = generator(
-            problem.settings.seed, Stream.GIBBS, unit=problem.unit(own.m), step=step, part=1 + sweep * len(parts) + given.number
+            problem.settings.seed, Stream.GIBBS, unit=problem.unit(own.m), step=step, part=1 + sweep * len(parts) + block.number
         )
-        h = states[given.rows]
+        h = states[block.rows]
         if lengths is None or table is None:
             return _sample_two_state(own, h, draws), 0.0
-        return (_propose_words if by_columns else _propose_words_per_row)(own, h, lengths[given.rows], table, draws)
+        return (_propose_words if by_columns else _propose_words_per_row)(own, h, lengths[block.rows], table, draws)
 
     found, tries = zip(*map_items(map, part, parts), strict=True)
     if lengths is not None:

@@ -143,33 +143,33 @@ class PathSegment(NamedTuple):
         u -= x
         return HiddenInputs(x, u, exact_arithmetic.product(v.astype(np.float64), self.end.b.astype(np.float64) - self.start.b))
 
-    def rise(self, given: HiddenInputs, before: float) -> Callable[[float], Array]:
+    def rise(self, hidden_inputs: HiddenInputs, before: float) -> Callable[[float], Array]:
         """s ↦ log f_s(v) − log f_before(v), (n,) float64."""
-        here = self.hidden.summed_log_partition(given.at(before))
+        here = self.hidden.summed_log_partition(hidden_inputs.at(before))
 
         def found(s: float) -> Array:
-            grown: Array = (s - before) * given.slope + (self.hidden.summed_log_partition(given.at(s)) - here)
+            grown: Array = (s - before) * hidden_inputs.slope + (self.hidden.summed_log_partition(hidden_inputs.at(s)) - here)
             return grown
 
         return found
 
 
-def _walk_segment(way: PathSegment, rows: TrackedPopulations, draws: np.random.Generator, most: int) -> float:
+def _walk_segment(segment: PathSegment, rows: TrackedPopulations, draws: np.random.Generator, most: int) -> float:
     """All the way, by as many steps as the conditional effective sample size asks for, at most so many.
 
     Returns the largest loss of one of them beyond HALF: where steps are too few, so few rows count that what they say of Z is chance.
     """
     v, at, size, worst = rows.values.reshape(-1, rows.values.shape[-1]), 0.0, 1.0, 0.0
     for step in range(most):
-        least, given = (1.0 - at) / (most - step), way.inputs(v)
-        length, growth, size, lost = _step_length(way.rise(given, at), rows.log_weights.ravel(), at, max(size, least), least)
+        least, given = (1.0 - at) / (most - step), segment.inputs(v)
+        length, growth, size, lost = _step_length(segment.rise(given, at), rows.log_weights.ravel(), at, max(size, least), least)
         worst = max(worst, lost - HALF)
         at = at + length if at + length < 1.0 - SHORTEST else 1.0
         rows.log_weights[...] += growth.reshape(rows.log_weights.shape)
         inputs = given.at(at).reshape(*rows.log_weights.shape, -1)
         for population in range(len(rows.values)):
             _resample(rows, inputs, population, draws)
-        _gibbs_sweep(way, v, inputs.reshape(len(v), -1), way.at(at), draws)
+        _gibbs_sweep(segment, v, inputs.reshape(len(v), -1), segment.at(at), draws)
         if at == 1.0:
             break
     return worst
@@ -204,12 +204,12 @@ def _resample(rows: TrackedPopulations, inputs: Array, population: int, draws: n
         rows.values[population], inputs[population] = rows.values[population, places], inputs[population, places]
 
 
-def _gibbs_sweep(way: PathSegment, v: Array, inputs: Array, point: PathPoint, draws: np.random.Generator) -> None:
+def _gibbs_sweep(segment: PathSegment, v: Array, inputs: Array, point: PathPoint, draws: np.random.Generator) -> None:
     """Hidden units given their inputs (n, K), overwritten, and rows v (n, D) given the hidden units, in place."""
     hidden, natural = np.empty_like(inputs), np.empty_like(v)
-    way.hidden.layer().sample(inputs, np.zeros_like(point.c), hidden, draws)
+    segment.hidden.layer().sample(inputs, np.zeros_like(point.c), hidden, draws)
     exact_arithmetic.product(hidden, point.W.T, out=natural)
-    way.visible.layer().sample(natural, point.b, v, draws)
+    segment.visible.layer().sample(natural, point.b, v, draws)
 
 
 def tracked_log_partition(track: TrackingParticles, m: int) -> tuple[float, float]:

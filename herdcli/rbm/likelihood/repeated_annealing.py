@@ -77,13 +77,13 @@ def _estimates_from_data(
     return found
 
 
-def _misses_mass(run: LogZEstimate, seen: LogZEstimate | None) -> bool:
+def _misses_mass(run: LogZEstimate, estimate: LogZEstimate | None) -> bool:
     """Whether chains that began at the data say of a larger Z than a run and both errors allow for: the run did not meet all mass there is.
 
     With a share s of the model's mass where these chains are, and a share r of the paths of the way there that end in it, they say
     log Z + log s − log r.  Less than the run says is no evidence against it: s is small where the model is not like the data.
     """
-    return seen is not None and seen.log_partition > run.log_partition and not runs_agree(run, seen)
+    return estimate is not None and estimate.log_partition > run.log_partition and not runs_agree(run, estimate)
 
 
 def _sample_starts(h: Harmonium, rows: Any) -> Array:
@@ -93,12 +93,12 @@ def _sample_starts(h: Harmonium, rows: Any) -> Array:
     return h.visible.discrete(np.asarray(as_dense(rows[:: -(-rows.shape[0] // KNOWN_ROWS)]), dtype=np.float64))
 
 
-def _final_estimate(base: mean_field_modes.BaseMixture, runs: Sequence[LogZEstimate], seen: LogZEstimate | None = None) -> LogZEstimate:
+def _final_estimate(base: mean_field_modes.BaseMixture, runs: Sequence[LogZEstimate], estimate: LogZEstimate | None = None) -> LogZEstimate:
     """The last run's estimate; where runs disagree, or the data know of more, its interval reaches to what is said there."""
     last, others = runs[-1], [runs[-2]]
-    missed = _misses_mass(last, seen)
-    if seen is not None and missed:
-        others.append(seen)
+    missed = _misses_mass(last, estimate)
+    if estimate is not None and missed:
+        others.append(estimate)
     return widened_estimate(last, others, is_sound(runs, base.bound) and not missed)
 
 

@@ -105,12 +105,12 @@ class RecurrentRBM:
         if self.holdout is not None:
             self._validate_rows(self.holdout)
 
-    def _validate_rows(self, held: HeldOut) -> None:
+    def _validate_rows(self, heldout: HeldOut) -> None:
         D, K = self.parameters.W.shape
-        if held.X.shape[1] != D or held.state.shape[1] != K:
-            raise DataError(f"/holdout has {held.X.shape[1]} × {held.state.shape[1]} units, but the model has {D} × {K}")
+        if heldout.X.shape[1] != D or heldout.state.shape[1] != K:
+            raise DataError(f"/holdout has {heldout.X.shape[1]} × {heldout.state.shape[1]} units, but the model has {D} × {K}")
         try:
-            unit_family(self.visible_units).require_rows(held.X)
+            unit_family(self.visible_units).require_rows(heldout.X)
         except DataError as error:
             raise DataError(f"/holdout/X has {error.message}") from error
 
@@ -149,15 +149,15 @@ class RecurrentRBM:
         )
 
 
-def heldout_sequences(model: RecurrentModel, given: EvaluationSequences) -> HeldOut:
-    """The rows of `given` that count, and the states that the others lead up to.  The rows that count end their sequences."""
-    driven = given.driven(model)
+def heldout_sequences(model: RecurrentModel, heldout: EvaluationSequences) -> HeldOut:
+    """The rows of `heldout` that count, and the states that the others lead up to.  The rows that count end their sequences."""
+    driven = heldout.driven(model)
     rows, offsets, state, begins = [], [0], [], []
-    for start, end in zip(given.offsets[:-1].tolist(), given.offsets[1:].tolist(), strict=True):
-        own = np.flatnonzero(given.counted[start:end])
+    for start, end in zip(heldout.offsets[:-1].tolist(), heldout.offsets[1:].tolist(), strict=True):
+        own = np.flatnonzero(heldout.counted[start:end])
         if len(own):
             first = start + int(own[0])
-            rows.append(given.v[first:end])
+            rows.append(heldout.v[first:end])
             offsets.append(offsets[-1] + end - first)
             begins.append(first == start)
             state.append(np.zeros(model.p.c.size) if first == start else driven.r[first - 1])

@@ -259,14 +259,14 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
                 hint=f"lower the learning rate (it is {settings.learning_rate:g})",
             )
 
-    def _look(self, state: RecurrentState, held: EvaluationSequences, epoch: int) -> None:
+    def _look(self, state: RecurrentState, heldout: EvaluationSequences, epoch: int) -> None:
         """See how the model does on sequences held out, if it is time to; keep it if it does best, stop if it has not for long."""
         settings = self.problem.settings
         if epoch % settings.validate_every and epoch < settings.epochs:
             return
         number = -(-epoch // settings.validate_every) - 1
         model = RecurrentModel(state.now.float64(), self.problem.visible, self.problem.hidden)
-        state.figures[number] = validation_criterion(model, held, settings.seed, map=self.map)
+        state.figures[number] = validation_criterion(model, heldout, settings.seed, map=self.map)
         if not state.best_epoch or state.figures[number] > np.nanmax(state.figures[:number], initial=-np.inf):
             state.best, state.best_epoch = state.now.each(np.copy), epoch
         if settings.patience and epoch - state.best_epoch >= settings.patience * settings.validate_every:

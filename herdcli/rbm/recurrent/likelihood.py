@@ -56,20 +56,20 @@ def log_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps, *, map
     return model.unnormalised_log_probability(v, driven) - log_partitions(model, driven, map=map)
 
 
-def validation_criterion(model: RecurrentModel, held: EvaluationSequences, seed: int, *, map: Map = map) -> float:
+def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, seed: int, *, map: Map = map) -> float:
     """What is to be high: the log-likelihood of the rows that count, nats a row, of as many as are summed at once; where it cannot be
     enumerated the pseudo-likelihood, or, of units without finitely many values, minus the mean squared error of the expected rows."""
-    driven, chosen = held.driven(model), np.flatnonzero(held.counted)
+    driven, chosen = heldout.driven(model), np.flatnonzero(heldout.counted)
     if smaller_layer_bits(model) <= NEAR:
         chosen = spread_evenly(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1))))
-        return float(log_likelihoods(model, held.v[chosen], select_steps(driven, chosen), map=map).mean())
+        return float(log_likelihoods(model, heldout.v[chosen], select_steps(driven, chosen), map=map).mean())
     if model.visible.support is not None:
         chosen = spread_evenly(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / len(model.visible.support) / 10 / model.p.W.size)))
-        rows = model.visible.discrete(held.v[chosen].astype(np.float64))
+        rows = model.visible.discrete(heldout.v[chosen].astype(np.float64))
         return float(pseudo_likelihoods(model, rows, select_steps(driven, chosen)).mean())
     chosen = spread_evenly(chosen, LOOKED_AT)
-    expected = expected_rows(model, held, driven, chosen, seed, map=map)
-    return -float(np.square(held.v[chosen] - expected).mean())
+    expected = expected_rows(model, heldout, driven, chosen, seed, map=map)
+    return -float(np.square(heldout.v[chosen] - expected).mean())
 
 
 def pseudo_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps) -> Array:
@@ -100,14 +100,14 @@ def uses_enumeration(model: RecurrentModel, steps: int) -> bool:
 
 
 def expected_rows(
-    model: RecurrentModel, held: EvaluationSequences, driven: DrivenSteps, chosen: Array, seed: int, *, map: Map = map
+    model: RecurrentModel, heldout: EvaluationSequences, driven: DrivenSteps, chosen: Array, seed: int, *, map: Map = map
 ) -> Array:
     """E[v_t | r_{t−1}] (k, D) of the rows chosen (k,): each by those before it."""
     own = select_steps(driven, chosen)
     if uses_enumeration(model, len(chosen)):
         return step_expectations(model, own, map=map).visible
-    previous = held.previous[chosen]
-    start = np.where((previous >= 0)[:, None], held.v[previous], model.visible.mean(own.b))
+    previous = heldout.previous[chosen]
+    start = np.where((previous >= 0)[:, None], heldout.v[previous], model.visible.mean(own.b))
     return sampled_expectations(model, own, start, seed, map=map)
 
 

@@ -65,8 +65,8 @@ class RecurrentSettings:
             raise BadUsage(f"{self.hidden} hidden columns are not a multiple of the columns of one {hidden.name} unit")
 
 
-def fill_defaults(settings: RecurrentSettings, given: Collection[str]) -> RecurrentSettings:
-    """The settings with the rate that suits the units and LOOKS looks, each where it is not among the names `given`.
+def fill_defaults(settings: RecurrentSettings, typed_options: Collection[str]) -> RecurrentSettings:
+    """The settings with the rate that suits the units and LOOKS looks, each where it is not among the names `typed_options`.
 
     Values g apart turn the weights of {0, 1} units into W/(g_v g_h) and their gradient into g_v g_h times it (see `rbm.settings`).
     """
@@ -77,6 +77,6 @@ def fill_defaults(settings: RecurrentSettings, given: Collection[str]) -> Recurr
     every = 1 if settings.patience else -(-settings.epochs // LOOKS)
     return replace(
         settings,
-        learning_rate=settings.learning_rate if "learning_rate" in given else rate,
-        validate_every=settings.validate_every if "validate_every" in given else every,
+        learning_rate=settings.learning_rate if "learning_rate" in typed_options else rate,
+        validate_every=settings.validate_every if "validate_every" in typed_options else every,
     )

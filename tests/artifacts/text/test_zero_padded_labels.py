@@ -22,7 +22,9 @@ def text(*more: str) -> bytes:
 
 def read(data: bytes, **asked: object) -> tuple[Dataset, list[str]]:
     notes: list[str] = []
-    found = delimited_text.read(io.BytesIO(data), data[:1000], where="t.csv", asked=LoadOptions(limit=1 << 30, note=notes.append, **asked))
+    found = delimited_text.read(
+        io.BytesIO(data), data[:1000], where="t.csv", options=LoadOptions(limit=1 << 30, note=notes.append, **asked)
+    )
     return found, notes
 
 
@@ -58,7 +60,7 @@ def test_rows_with_names() -> None:
 def test_other_labels_are_what_they_were(cells: tuple[str, ...], kind: str) -> None:
     own, notes = read(text(*cells))
     # pyarrow's own types, which it finds where the first lines do not say whole numbers
-    table = delimited_text.read(io.BytesIO(text(*cells)), b"a,y\n1,x\n", where="t.csv", asked=LoadOptions(limit=1 << 30))
+    table = delimited_text.read(io.BytesIO(text(*cells)), b"a,y\n1,x\n", where="t.csv", options=LoadOptions(limit=1 << 30))
     assert own.class_names == table.class_names
     np.testing.assert_array_equal(own.y, table.y)
     assert own.y.dtype == table.y.dtype
@@ -91,13 +93,13 @@ def test_rows_that_are_a_part_of_all_cannot_become_texts() -> None:
     with pytest.raises(DataError, match=says):
         read(text("01"), stretch=True)
     with pytest.raises(DataError, match=says):
-        list(delimited_text.read_batches(io.BytesIO(text("01")), text()[:1000], where="t.csv", asked=LoadOptions()))
+        list(delimited_text.read_batches(io.BytesIO(text("01")), text()[:1000], where="t.csv", options=LoadOptions()))
 
 
 def test_batches_keep_the_type_of_the_first() -> None:
     wide = b"a,y\n" + (b"1" * 70_000 + b",1\n") * 200  # several blocks
-    found = list(delimited_text.read_batches(io.BytesIO(wide + b"2,3\n"), wide[:200_000], where="t.csv", asked=LoadOptions()))
+    found = list(delimited_text.read_batches(io.BytesIO(wide + b"2,3\n"), wide[:200_000], where="t.csv", options=LoadOptions()))
     assert len(found) > 1
     assert {str(batch.schema.field("y").type) for batch in found} == {"int64"}
     with pytest.raises(DataError, match="column 'y' has values of another type than its first rows"):
-        list(delimited_text.read_batches(io.BytesIO(wide + b"2,left\n"), wide[:200_000], where="t.csv", asked=LoadOptions()))
+        list(delimited_text.read_batches(io.BytesIO(wide + b"2,left\n"), wide[:200_000], where="t.csv", options=LoadOptions()))

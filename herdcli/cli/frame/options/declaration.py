@@ -521,29 +521,30 @@ def check(request: DataclassInstance, session: TypedOptions) -> None:
     check_options(declarations(type(request)), request, session)
 
 
-def check_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object, session: TypedOptions) -> None:
+def check_options(declared: Iterable[tuple[str, Declaration[object]]], request: object, session: TypedOptions) -> None:
     """Warn of each of these options that was typed and has no effect.  Raises BadUsage where one is refused.
 
-    asked  has the properties that the conditions name.
+    request  has the properties that the conditions name.
     """
     declared = list(declared)
-    refuse_options(declared, asked, session.given)
+    refuse_options(declared, request, session.given)
     for name, declaration in declared:
-        unmet = next((condition for condition in declaration.only if not (condition.refusal or condition.is_met(asked))), None)
+        unmet = next((condition for condition in declaration.only if not (condition.refusal or condition.is_met(request))), None)
         if unmet is not None and name in session.given:
-            session.ignored(name, unmet.reason(asked))
+            session.ignored(name, unmet.reason(request))
 
 
-def refuse_typed(request: DataclassInstance, given: Collection[str]) -> None:
-    """Raise BadUsage for the first of the options in `given` that contradicts others, where `resolved` cannot make sense of them."""
-    refuse_options(((name, declaration) for name, declaration in declarations(type(request)) if name in given), request)
+def refuse_typed(request: DataclassInstance, typed_options: Collection[str]) -> None:
+    """Raise BadUsage for the first of the options in `typed_options` that contradicts others, where `resolved` cannot make sense of
+    them."""
+    refuse_options(((name, declaration) for name, declaration in declarations(type(request)) if name in typed_options), request)
 
 
-def refuse_options(declared: Iterable[tuple[str, Declaration[object]]], asked: object, given: Collection[str] | None = None) -> None:
+def refuse_options(declared: Iterable[tuple[str, Declaration[object]]], request: object, given: Collection[str] | None = None) -> None:
     """Raise BadUsage for the first of these options that contradicts others.  given: those that were typed; None: all."""
     for name, declaration in declared:
         for condition in declaration.only:
-            if not condition.refusal or condition.is_met(asked):
+            if not condition.refusal or condition.is_met(request):
                 continue
-            if getattr(asked, name) != declaration.default if condition.by_value else given is None or name in given:
-                raise condition.error(asked, declaration.typed_name(name))
+            if getattr(request, name) != declaration.default if condition.by_value else given is None or name in given:
+                raise condition.error(request, declaration.typed_name(name))

@@ -82,20 +82,20 @@ def score_blocks(
 
 
 def _score_examples(
-    session: Session, given: labelled_examples.ExampleInput, model: Classifier, labelled: bool, label: str | None
+    session: Session, example_input: labelled_examples.ExampleInput, model: Classifier, labelled: bool, label: str | None
 ) -> Iterator[Judgement]:
     score_of, there = make_scorer(model), False
     try:
-        for block in _example_blocks(session, given, model, labelled, label=label):
+        for block in _example_blocks(session, example_input, model, labelled, label=label):
             there = True
             yield *score_of(block), block.label, baseline_predictions(model, block) if labelled else None
     except DataError as error:
-        error.where = error.where or given.name
+        error.where = error.where or example_input.name
         raise
-    given.finish()
+    example_input.finish()
     if not there:
         raise DataError(
-            "there are no lines of data", where=given.name, hint="check whether the command that wrote the text was interrupted"
+            "there are no lines of data", where=example_input.name, hint="check whether the command that wrote the text was interrupted"
         )
 
 
@@ -127,37 +127,37 @@ def example_at(
 
 def _example_blocks(
     session: Session,
-    given: labelled_examples.ExampleInput,
+    example_input: labelled_examples.ExampleInput,
     model: Classifier,
     labelled: bool,
     names: dict[int, str] | None = None,
     label: str | None = None,
 ) -> Iterator[ExampleBlock]:
-    if given.data is not None:
-        yield from _dataset_blocks(session, given.data, model, labelled, label)
+    if example_input.data is not None:
+        yield from _dataset_blocks(session, example_input.data, model, labelled, label)
         return
-    if not model.bits and (given.text == "vw" or model.text != given.text):
+    if not model.bits and (example_input.text == "vw" or model.text != example_input.text):
         learned = f"{model.text} text" if model.text else "a data set"
-        if given.text == "vw" or model.text:
-            raise DataError(f"is {given.text} text, but the model was learned from {learned}", where=given.name)
-    if model.interactions and given.text != "vw":
-        raise DataError(missing_namespaces_message(model.interactions), where=given.name, hint=NAMESPACES)
-    vw, pairs = given.text == "vw", model.interactions
-    reader = BlockReader(given.name, vw, bits=model.bits, zero_based=model.zero_based, unlabelled=not labelled, interactions=pairs)
+        if example_input.text == "vw" or model.text:
+            raise DataError(f"is {example_input.text} text, but the model was learned from {learned}", where=example_input.name)
+    if model.interactions and example_input.text != "vw":
+        raise DataError(missing_namespaces_message(model.interactions), where=example_input.name, hint=NAMESPACES)
+    vw, pairs = example_input.text == "vw", model.interactions
+    reader = BlockReader(example_input.name, vw, bits=model.bits, zero_based=model.zero_based, unlabelled=not labelled, interactions=pairs)
     reader.names = names if model.bits else None
     if isinstance(model, Tagger):
         known = LabelSetEncoder(model.classes, most=UNBOUNDED, ignored=not labelled)
-        yield from LabelSetReader.of(reader, known).blocks(given.pieces())
-        _report_new_labels(session, given.name, known.names[model.count :])
+        yield from LabelSetReader.of(reader, known).blocks(example_input.pieces())
+        _report_new_labels(session, example_input.name, known.names[model.count :])
         return
-    if not isinstance(model, Predictor) and (given.named or not all(map(_is_number, model.classes))):
+    if not isinstance(model, Predictor) and (example_input.named or not all(map(_is_number, model.classes))):
         known_names = ClassNameEncoder(model.classes, ignored=not labelled)
-        for block in LabelSetReader.of(reader, known_names).blocks(given.pieces()):
-            yield replace(block, label=known_names.indices(block.label, given.name))
+        for block in LabelSetReader.of(reader, known_names).blocks(example_input.pieces()):
+            yield replace(block, label=known_names.indices(block.label, example_input.name))
         return
     classes = (NumericTargets() if isinstance(model, Predictor) else LabelEncoder(model.classes)) if labelled else None
-    for block in reader.blocks(given.pieces()):
-        yield replace(block, label=classes.indices(block.label, given.name)) if classes else block
+    for block in reader.blocks(example_input.pieces()):
+        yield replace(block, label=classes.indices(block.label, example_input.name)) if classes else block
 
 
 def _is_number(name: str) -> bool:

@@ -160,7 +160,7 @@ def rows_for_model(
     session: Session,
     model: RBM | RecurrentRBM,
     artifact: Artifact,
-    asked: object,
+    request: object,
     *,
     default: float = OF_MODELS,
     sparse: bool = False,
@@ -171,13 +171,13 @@ def rows_for_model(
 
     labels  with those of a model of rows with their labels as the last columns.
 
-    asked  a request, or a mapping of options; what it says goes before what the model says.  sparse, in_place  as of Reading.
+    request  a request, or a mapping of options; what it says goes before what the model says.  sparse, in_place  as of Reading.
     """
     from herdcli.cli.frame.rows.column_order import align_dataset
     from herdcli.rbm.units import unit_family
 
     units = unit_family(model.visible_units)
-    reading = RowReading.asked(asked, default=default)
+    reading = RowReading.asked(request, default=default)
     reading = replace(
         reading,
         threshold=model.threshold if reading.threshold is None else reading.threshold,
@@ -313,7 +313,7 @@ def _label_indices(known: list[str], rows: PreparedRows, path: str, what: str) -
 
 
 def rows_with_missing(
-    session: Session, model: RBM, artifact: Artifact, asked: object, mask: Artifact | None = None
+    session: Session, model: RBM, artifact: Artifact, request: object, mask: Artifact | None = None
 ) -> tuple[PreparedRows, Array]:
     """Rows of a data set as a model's visible units see them, and which of their entries are known, (n, D) bool.
 
@@ -338,14 +338,14 @@ def rows_with_missing(
     X[~known] = X[known].min(initial=np.inf) if known.any() else 0.0
     if units.group > 1:  # any value does: the first of a unit's columns
         X[~known] = np.broadcast_to(np.arange(X.shape[1]) % units.group == 0, X.shape)[~known]
-    return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=X)), asked, default=0.5), known
+    return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=X)), request, default=0.5), known
 
 
-def file_rows_with_missing(session: Session, model: RBM, artifact: Artifact, asked: object) -> tuple[PreparedRows, ConvertedMatrix]:
+def file_rows_with_missing(session: Session, model: RBM, artifact: Artifact, request: object) -> tuple[PreparedRows, ConvertedMatrix]:
     """The same of rows that stay in a file."""
     from herdcli.cli.frame.rows.column_order import align_dataset
     from herdcli.rbm.units import unit_family
 
     artifact = align_dataset(session, artifact, model.feature_names, model.W.shape[1])
     filled, known = streamed_rows.rows_with_missing(artifact.value.X, model, unit_family(model.visible_units).group)
-    return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=filled)), asked, default=0.5), known
+    return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=filled)), request, default=0.5), known

@@ -78,16 +78,16 @@ def _load_text_network(session: Session, source: Source, form: str, role: str, m
     return found
 
 
-def _add_names(session: Session, found: Artifact, path: str) -> Artifact:
+def _add_names(session: Session, artifact: Artifact, path: str) -> Artifact:
     """A network with the names that lie beside its file, where there are any."""
     from herdcli.markov.formats.names_file import read_names
 
     beside = names_file_path(path)
     if path == "-" or not Path(beside).is_file():
-        return found
-    network = load_parsed_text(session, beside, "names", lambda text: read_names(text, found.value))
-    session.console.note(f"{found.name}: names of variables and states are those of {Path(beside).name}")
-    named = replace(found, value=network)
+        return artifact
+    network = load_parsed_text(session, beside, "names", lambda text: read_names(text, artifact.value))
+    session.console.note(f"{artifact.name}: names of variables and states are those of {Path(beside).name}")
+    named = replace(artifact, value=network)
     session.remember_features(named)
     return named
 

@@ -104,7 +104,7 @@ def _labels_are_columns(value: Dataset, names: Sequence[str] | None) -> bool:
 
 
 def _indicator_columns(
-    value: Dataset, label: str | None, names: Sequence[str] | None, known: LabelSetEncoder, where: str
+    value: Dataset, label: str | None, names: Sequence[str] | None, encoder: LabelSetEncoder, where: str
 ) -> tuple[Array, Dataset]:
     """Columns of 0 and 1 as labels, and the data set without them."""
     features = list(value.feature_names or [])
@@ -122,13 +122,13 @@ def _indicator_columns(
         row, column = (int(at[0]) for at in np.nonzero(wrong))
         text = f"column '{found[column]}' has {wanted[row, column]:g} in row {row}; a column of a label holds 0 and 1"
         raise DataError(text, where=where)
-    places = known.places(found, where)
-    y = np.zeros((len(wanted), len(known.names)), dtype=np.uint8)
+    places = encoder.places(found, where)
+    y = np.zeros((len(wanted), len(encoder.names)), dtype=np.uint8)
     y[:, places] = wanted
     return y, left
 
 
-def _parse_label_cells(value: Dataset, known: LabelSetEncoder, where: str) -> Array:
+def _parse_label_cells(value: Dataset, encoder: LabelSetEncoder, where: str) -> Array:
     """The labels of a column of lists such as 1,3,7 or [1, 3, 7]; of whole numbers one label a row."""
     if value.y is None:
         raise DataError(
@@ -144,10 +144,10 @@ def _parse_label_cells(value: Dataset, known: LabelSetEncoder, where: str) -> Ar
     inner = [match[1] if (match := _BRACKETS.match(text.strip())) else text for text in texts]
     mark = next((mark for mark in SEPARATORS if any(mark in text.strip() for text in inner)), ",")
     sets = [
-        known.places([part.strip(_QUOTES) for part in text.split(mark) if part.strip(_QUOTES)], where) if k in present else []
+        encoder.places([part.strip(_QUOTES) for part in text.split(mark) if part.strip(_QUOTES)], where) if k in present else []
         for k, text in enumerate(inner)
     ]
-    found: Array = known.matrix(sets)[index]
+    found: Array = encoder.matrix(sets)[index]
     return found
 
 

@@ -97,13 +97,13 @@ def parse_wanted(want: str, kind: str, known: tuple[str, ...], counted: str, exa
     return want, 0
 
 
-def check_particles(session: Session, given: SequenceRows, want: str, states: int, count: int) -> None:
+def check_particles(session: Session, sequences: SequenceRows, want: str, states: int, count: int) -> None:
     """Refuse --particles where they say nothing, or would take more than --max-memory."""
     from herdcli.em.sequence.particle_filter import memory_needed
 
     if want not in ("filtered", "smoothed"):
         raise BadUsage(f"--particles has no meaning with --want {want}", hint="--want filtered or smoothed")
-    longest = int(given.found.lengths.max())
+    longest = int(sequences.found.lengths.max())
     session.require_memory(memory_needed(longest, count, states), f"{longest} steps × {count} particles")
 
 

@@ -169,13 +169,13 @@ def read_sequences(
     return SequenceTable(value, series, parts, replace(loaded, value=None))
 
 
-def report_sequences(session: Session, found: Sequences, column: str, *, grouped: bool, cut: bool) -> None:
+def report_sequences(session: Session, sequences: Sequences, column: str, *, grouped: bool, cut: bool) -> None:
     """One line on what was read as a sequence."""
-    lengths = found.lengths
+    lengths = sequences.lengths
     low, high = int(lengths.min()), int(lengths.max())
     steps = f"{low} step{'s' * (low != 1)}" if low == high else f"{low} to {high} steps"
     in_time = "; the last part of each is held out" if cut else ""
     if grouped:
-        session.console.note(f"{found.count} sequence{'s' * (found.count != 1)} of {steps} by the column '{column}'{in_time}")
+        session.console.note(f"{sequences.count} sequence{'s' * (sequences.count != 1)} of {steps} by the column '{column}'{in_time}")
     else:
         session.console.note(f"the rows are one sequence of {steps}, since there is no column '{column}'{in_time}")

@@ -165,24 +165,24 @@ def _large_file(path: str) -> bool:
     return os.path.isfile(path) and os.path.getsize(path) >= lazy_matrix.LEAST
 
 
-def assign_parts(found: RowRanges, asked: str | None, seed: int) -> Array:
+def assign_parts(ranges: RowRanges, asked: str | None, seed: int) -> Array:
     """What rows are split into (n,): by the file, or drawn as of the data set read whole, whose labels are passed over where there are any.
 
     asked  by --split; None where there is none.
     """
-    own = found.split() if asked is None else None
+    own = ranges.split() if asked is None else None
     if own is not None:
         return own
-    head, y = found.read(0, 1), None
+    head, y = ranges.read(0, 1), None
     if head.y is not None:
-        stretches = range(0, found.count, lazy_matrix.STRETCH)
-        further = getattr(found.parts[0][1], "further", None) if len(found.parts) == 1 else None
-        y = further["y"][:] if further else np.concatenate([found.read(start, start + lazy_matrix.STRETCH).y for start in stretches])
-    rows = data_set.Dataset(np.broadcast_to(np.uint8(0), (found.count, head.X.shape[1])), y=y, class_names=head.class_names)
+        stretches = range(0, ranges.count, lazy_matrix.STRETCH)
+        further = getattr(ranges.parts[0][1], "further", None) if len(ranges.parts) == 1 else None
+        y = further["y"][:] if further else np.concatenate([ranges.read(start, start + lazy_matrix.STRETCH).y for start in stretches])
+    rows = data_set.Dataset(np.broadcast_to(np.uint8(0), (ranges.count, head.X.shape[1])), y=y, class_names=head.class_names)
     try:
         return dataset_preparation.assign_splits(rows, asked, seed)
     except HerdError as error:
-        error.where = error.where or found.artifact.name
+        error.where = error.where or ranges.artifact.name
         raise
 
 
@@ -254,11 +254,11 @@ def is_large_input(path: str) -> bool:
         return source.regular and (source.size >= lazy_matrix.LEAST or (packed and decoded_size(path) >= lazy_matrix.LEAST))
 
 
-def _exceeds_memory(session: Session, found: row_ranges.RowRanges, unit_bytes: int) -> bool:
+def _exceeds_memory(session: Session, ranges: row_ranges.RowRanges, unit_bytes: int) -> bool:
     """Whether rows as they are stored, and as units see them, would take more than --max-memory."""
-    first = found.read(0, 1).X
+    first = ranges.read(0, 1).X
     over = first.dtype.itemsize == unit_bytes == 1  # units take the place of what was read
-    size = found.count * first.shape[1] * (first.dtype.itemsize + (0 if over else unit_bytes))
+    size = ranges.count * first.shape[1] * (first.dtype.itemsize + (0 if over else unit_bytes))
     return bool(size > (session.max_memory or memory_budget.default_limit()))
 
 

@@ -36,13 +36,13 @@ HERE = {
 }
 
 
-def run_on_workers(session: Session, asked: ClusterOptions, count: int, what: str) -> list[object]:
+def run_on_workers(session: Session, options: ClusterOptions, count: int, what: str) -> list[object]:
     """What all units made, in their order, by workers."""
-    threads = worker_threads(session, asked)
+    threads = worker_threads(session, options)
     words = packed_command(session, threads)
-    with _hire_workers(session, asked, WorkerSize(threads, session.max_memory)) as farm:
+    with _hire_workers(session, options, WorkerSize(threads, session.max_memory)) as farm:
         words.place(farm)
-        dealing = ShardScheduling(shard_count(count, len(farm.workers())), farm, PROGRAM, words, asked.retries)
+        dealing = ShardScheduling(shard_count(count, len(farm.workers())), farm, PROGRAM, words, options.retries)
         made = session.run(dealing, label=what, part=checkpoints.DEALT)
     session.told = list(dict.fromkeys(dealing.warned))
     parts: list[object] = join_shards(
@@ -51,24 +51,24 @@ def run_on_workers(session: Session, asked: ClusterOptions, count: int, what: st
     return parts
 
 
-def distribute_blocks(session: Session, asked: ClusterOptions, source: BlockSource, *, passing: bool) -> BlockSource:
+def distribute_blocks(session: Session, options: ClusterOptions, source: BlockSource, *, passing: bool) -> BlockSource:
     """The blocks of a source with workers until the command ends."""
-    size = WorkerSize(worker_threads(session, asked), session.max_memory)
+    size = WorkerSize(worker_threads(session, options), session.max_memory)
     return distributed_rounds.distribute_blocks(
-        source, session.enter_until_end(_hire_workers(session, asked, size)), asked.retries, passing=passing
+        source, session.enter_until_end(_hire_workers(session, options, size)), options.retries, passing=passing
     )
 
 
-def _hire_workers(session: Session, asked: ClusterOptions, size: WorkerSize) -> AbstractContextManager[WorkerPool]:
+def _hire_workers(session: Session, options: ClusterOptions, size: WorkerSize) -> AbstractContextManager[WorkerPool]:
     console = session.console
-    return hire_workers(asked, size, note=console.note, warn=console.warn, exact=session.exact)
+    return hire_workers(options, size, note=console.note, warn=console.warn, exact=session.exact)
 
 
-def worker_threads(session: Session, asked: ClusterOptions) -> int:
+def worker_threads(session: Session, options: ClusterOptions) -> int:
     """Threads of one worker: those of -j, else this machine's cores shared among the workers, or one."""
     if "threads" in session.given:
         return session.threads
-    return max(1, session.threads // (asked.where.count or 1)) if asked.where.kind == "local" else 1
+    return max(1, session.threads // (options.where.count or 1)) if options.where.kind == "local" else 1
 
 
 def packed_command(session: Session, threads: int) -> PackedCommand:

@@ -137,10 +137,10 @@ class Session:
             self._held = held.pop_all()
         return self
 
-    def _lock_checkpoint(self, path: str, held: ExitStack) -> None:
+    def _lock_checkpoint(self, path: str, stack: ExitStack) -> None:
         """Be the only run with this checkpoint, for the length of the command."""
         artifacts.check_checkpoint(path)
-        held.enter_context(
+        stack.enter_context(
             file_locks.hold_output_lock(path, "is the checkpoint of a run that is still going", hint="name another file with --checkpoint")
         )
 
@@ -381,9 +381,9 @@ class Session:
         """Say at the end of reading what a table had, where some of it was not used; under -v always."""
         (self.console.detail if complete else self.console.note)(line)
 
-    def account_for(self, found: row_ranges.RowRanges) -> None:
+    def account_for(self, ranges: row_ranges.RowRanges) -> None:
         """The same of rows that are read by parts."""
-        if (told := found.summary()) is not None:
+        if (told := ranges.summary()) is not None:
             self._report_table_use(*told)
 
     def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
@@ -402,12 +402,12 @@ class Session:
         self.console.detail(f"{path}: {found.count} rows of {len(found.parts)} files, sha256 {artifact.sha256[:12]}")
         return artifact
 
-    def _match_state_names(self, found: Artifact, prepare: Prepare | None) -> Artifact:
+    def _match_state_names(self, artifact: Artifact, prepare: Prepare | None) -> Artifact:
         """Several files' places of states as those of the names that are wanted."""
         if prepare is None:
-            return found
-        value, known = prepare(found.value, [], found.name, found.recoding)
-        return replace(found, value=value, recoding=known)
+            return artifact
+        value, known = prepare(artifact.value, [], artifact.name, artifact.recoding)
+        return replace(artifact, value=value, recoding=known)
 
     def opened(self, path: str, *, empty: bool = False) -> AbstractContextManager[Source]:
         """The bytes of an input that is no artifact, as text; whoever reads them remembers it among the inputs.

@@ -59,20 +59,20 @@ def unit_numbers(session: Session, count: int, what: str) -> range:
     return found
 
 
-def finish_units(session: Session, made: Shard, what: str, finish: Finish, history: History, options: object) -> None:
+def finish_units(session: Session, shard: Shard, what: str, finish: Finish, history: History, options: object) -> None:
     """Save the shard, or without --shard what its units make."""
     if session.dealt is not None:
-        made = replace(made, parts=session.dealt)  # type: ignore[call-arg]
+        shard = replace(shard, parts=session.dealt)  # type: ignore[call-arg]
         for message in session.told:
             if message not in session.console.warned:
                 session.console.warn(message)
     if session.shard is None:
-        finish(session, made, history, options)
+        finish(session, shard, history, options)
         return
     from herdcli.cli.frame.output import outputs
 
-    mine = len(made.place.of(made.units))
-    outputs.write_artifact(session, made, f"{made.place.name}: {mine} of {made.units} {what}", history=history)
+    mine = len(shard.place.of(shard.units))
+    outputs.write_artifact(session, shard, f"{shard.place.name}: {mine} of {shard.units} {what}", history=history)
 
 
 def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:

@@ -35,17 +35,17 @@ def find_cycle(parents: Mapping[K, Sequence[K]]) -> list[K]:
     return walk[walk.index(walk[-1]) :] if walk else []
 
 
-def network_parents(given: Network) -> Parents | None:
+def network_parents(network: Network) -> Parents | None:
     """The parents of each variable in a network of conditional tables; None for one that is none."""
     found: dict[int, tuple[int, ...]] = {}
-    for a in range(given.factor_count):
-        scope = given.scope_of(a)
+    for a in range(network.factor_count):
+        scope = network.scope_of(a)
         if not scope or scope[-1] in found:
             return None
         found[scope[-1]] = scope[:-1]
-    if len(found) != given.count or find_cycle(found):
+    if len(found) != network.count or find_cycle(found):
         return None
-    return tuple(found[i] for i in range(given.count))
+    return tuple(found[i] for i in range(network.count))
 
 
 def children_of(parents: Parents) -> list[list[int]]:

@@ -464,7 +464,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="report",
-            versions=("herdcli.evaluation.table.Report",),
+            versions=("herdcli.evaluation.table.ReportTable", "herdcli.evaluation.table.Report"),
             summary="herdcli.evaluation.summaries.data.report_tables",
             plain="it is a table of figures itself",
         ),

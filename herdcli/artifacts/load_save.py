@@ -335,12 +335,12 @@ def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
         with source.file() as path:
             module, function = BY_NAME["excel" if form == "npz" and _is_workbook(path) else form]
             found: Dataset = getattr(import_module(f"herdcli.artifacts.formats.{module}"), function)(
-                path, where=source.name, asked=replace(options, member=source.member)
+                path, where=source.name, options=replace(options, member=source.member)
             )
             return found
     if form in STREAMED:
         with source.reader() as opened:
-            return import_module(f"herdcli.artifacts.{STREAMED[form]}").read(opened, where=source.name, asked=options)  # type: ignore[no-any-return]
+            return import_module(f"herdcli.artifacts.{STREAMED[form]}").read(opened, where=source.name, options=options)  # type: ignore[no-any-return]
     with source.reader() as whole:
         marks = b":\n" if form == "svmlight" else b",;\t \n"
         stream: BinaryIO = io.BufferedReader(LimitedText(whole, marks, limit=options.limit, where=source.name), 1 << 18)

@@ -57,15 +57,30 @@ def all_columns(rows: Sequence[Row]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Report:
-    """The `build_report` artifact: a table by columns, text as strings, numbers as float64 with NaN where there is none."""
+class ReportTable:
+    """A table by columns, text as strings, numbers as float64 with NaN where there is none: version 1 of the `report` artifact.
+
+    Its column `log_z` says in words how log Z was found.
+    """
 
     table: dict[str, Array]
     document: str = "eval"  # what the table reports on
 
+    def upgrade(self) -> Report:
+        """The same report with words about log Z under `log_z_method`."""
+        names = {
+            name: "log_z_method" if name == "log_z" and column.dtype.kind not in "fiu" else name for name, column in self.table.items()
+        }
+        return Report({names[name]: column for name, column in self.table.items()}, self.document)
+
+
+@dataclass(frozen=True)
+class Report(ReportTable):
+    """The `report` artifact, whose column `log_z` is a number wherever there is one."""
+
 
 def build_report(rows: Sequence[Row], document: str = "eval") -> Report:
-    """The rows as a `build_report` artifact; a column is text if any of its values is."""
+    """The rows as a `report` artifact; a column is text if any of its values is."""
     table: dict[str, Array] = {}
     for column in all_columns(rows):
         values = [row.get(column) for row in rows]
@@ -77,7 +92,7 @@ def build_report(rows: Sequence[Row], document: str = "eval") -> Report:
 
 
 def report_rows(value: Report) -> list[Row]:
-    """The rows of a `build_report` artifact: the inverse of `build_report`, empty text and NaN as None.
+    """The rows of a `report` artifact: the inverse of `build_report`, empty text and NaN as None.
 
     Raises DataError unless all columns are one-dimensional and of one length.
     """

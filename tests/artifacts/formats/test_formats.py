@@ -123,7 +123,7 @@ def test_text_that_is_no_data_set_is_refused(tmp_path: Path, text: str, message:
 def test_numbers_alone_are_told_apart_by_the_suffix(tmp_path: Path) -> None:
     assert read_text(tmp_path, "1\n2\n").X.tolist() == [[1], [2]]
     assert read_text(tmp_path, "1\n2\n3 4:1\n", "data.txt").X.shape == (3, 4)
-    with pytest.raises(DataError, match="one number in each line"):
+    with pytest.raises(DataError, match="every line has one number"):
         read_text(tmp_path, "1\n2\n", "data.txt")
     assert read_text(tmp_path, "1\n2\n", "data.txt", input_format="csv").X.shape == (2, 1)
 

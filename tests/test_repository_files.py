@@ -7,6 +7,8 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 MACHINE_PATH = re.compile(r"(?<![\w.$}-])/(?:work|tmp|root|home|Users|mnt)/\w")
 
@@ -55,6 +57,15 @@ def test_command_files_have_at_most_150_lines():
 
     paths = [ROOT / Path(*module.split(".")).with_suffix(".py") for module, _ in COMMANDS.values()]
     assert {path.name: lines for path in paths if (lines := len(content(path).splitlines())) > 150} == {}
+
+
+@pytest.mark.parametrize("page", ["design.md", "internals.md", "rbm.md", "recipes.md"])
+def test_files_that_a_page_names_are_there(page):
+    """Paths relative to herdcli/, or to the repository; capitals and N stand for a name."""
+    named = re.findall(r"`([\w/]+/\w+\.pyx?)`", (ROOT / "docs" / page).read_text())
+    places = (ROOT / "herdcli", ROOT)
+    assert named
+    assert [path for path in named if not any((place / path).exists() for place in places) and not re.search("[A-Z]{4}", path)] == []
 
 
 def test_no_machine_paths():

@@ -60,18 +60,20 @@ def all_columns(rows: Sequence[Row]) -> list[str]:
 class ReportTable:
     """A table by columns, text as strings, numbers as float64 with NaN where there is none: version 1 of the `report` artifact.
 
-    Its column `log_z` says in words how log Z was found.
+    Its column `log_z` says in words how log Z was found, and columns may be empty in all rows.
     """
 
     table: dict[str, Array]
     document: str = "eval"  # what the table reports on
 
     def upgrade(self) -> Report:
-        """The same report with words about log Z under `log_z_method`."""
-        names = {
-            name: "log_z_method" if name == "log_z" and column.dtype.kind not in "fiu" else name for name, column in self.table.items()
-        }
-        return Report({names[name]: column for name, column in self.table.items()}, self.document)
+        """The same report without empty columns, and with words about log Z under `log_z_method`."""
+        table: dict[str, Array] = {}
+        for name, column in self.table.items():
+            words = column.dtype.kind not in "fiu"
+            if not np.all(column == "" if words else np.isnan(column)):
+                table["log_z_method" if words and name == "log_z" else name] = column
+        return Report(table, self.document)
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,12 @@ class Report(ReportTable):
 
 
 def build_report(rows: Sequence[Row], document: str = "eval") -> Report:
-    """The rows as a `report` artifact; a column is text if any of its values is."""
+    """The rows as a `report` artifact, without columns that are empty in all rows; a column is text if any of its values is."""
     table: dict[str, Array] = {}
     for column in all_columns(rows):
         values = [row.get(column) for row in rows]
+        if all(value is None or (isinstance(value, float) and math.isnan(value)) for value in values):
+            continue
         if any(isinstance(value, str) for value in values):
             table[column] = np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
         else:

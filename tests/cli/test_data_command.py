@@ -96,7 +96,7 @@ def test_a_set_from_its_published_file(herd, tmp_path):
     assert again.code == 0
     assert (tmp_path / "again.h5").read_bytes() == (tmp_path / "spam.h5").read_bytes()
     shown = herd("info", "spam.h5").out.decode()
-    assert "4601 × 57" in shown
+    assert "4601       57  y" in shown
     assert "github.com/cran/ElemStatLearn" in shown
     assert "word_freq_make" in shown
     assert herd("check", "spam.h5").code == 0

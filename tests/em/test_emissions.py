@@ -243,7 +243,7 @@ def test_structures_of_transitions_and_their_numbers():
     with pytest.raises(DataError, match="label 2 is out of range: there are 2 states, 0 to 1"):
         chain(X, 2, labels=np.array([2, -1]))
     with pytest.raises(DataError, match="the initial model has 3 states, expected 2"):
-        chain(X, 2, given={"initial": np.ones(3)})
+        chain(X, 2, start={"initial": np.ones(3)})
     made = chain(np.random.default_rng(0).normal(size=(9, 2)), 2)
     assert hmm.parameter_count(made) == 4 - 2 + 1 + 2 * 2 + 2 * 3
 

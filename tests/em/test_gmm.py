@@ -53,7 +53,7 @@ def test_log_likelihood_is_scikit_learn_s_after_every_iteration(family: str) -> 
     mixture = pytest.importorskip("sklearn.mixture")
     X, K = data(), 4
     given = start(X, K)
-    found, _ = fit(X, K, 20, covariance=family, floor=0.0, given=given)
+    found, _ = fit(X, K, 20, covariance=family, floor=0.0, start=given)
     precision = np.linalg.inv(given["covariance"])
     shape = {"full": precision, "tied": precision[0], "diagonal": np.diagonal(precision, axis1=1, axis2=2), "spherical": precision[:, 0, 0]}
     for iterations in (1, 2, 5, 10, 20):
@@ -79,7 +79,7 @@ def test_moments_of_the_mixture_are_those_of_the_sample_after_every_m_step(famil
     X = data()
     w = np.random.default_rng(3).random(len(X)) if weighted else np.ones(len(X))
     for iterations in (1, 2, 7):
-        p = fit(X, 4, iterations, covariance=family, floor=0.0, given=start(X, 4), weight=w if weighted else None)[0].parameters
+        p = fit(X, 4, iterations, covariance=family, floor=0.0, start=start(X, 4), weight=w if weighted else None)[0].parameters
         mean = p["weight"] @ p["mean"]
         second = np.einsum("k,kij->ij", p["weight"], p["covariance"] + p["mean"][:, :, None] * p["mean"][:, None, :])
         assert mean == pytest.approx(np.average(X, axis=0, weights=w), abs=1e-12)
@@ -100,8 +100,8 @@ def test_free_energy_is_the_expected_energy_less_the_entropy_at_each_half_step()
     """The bits-back identity, with responsibilities and entropy taken from the formula and not from the ledger."""
     X = data()
     given = start(X, 3)
-    ledger = fit(X, 3, 1, floor=0.0, given=given)[0].ledger
-    after = fit(X, 3, 1, floor=0.0, given=given)[0].parameters
+    ledger = fit(X, 3, 1, floor=0.0, start=given)[0].ledger
+    after = fit(X, 3, 1, floor=0.0, start=given)[0].parameters
     a, b = log_joint(X, given), log_joint(X, after)
     r = np.exp(a - logsumexp(a, axis=1)[:, None])
     entropy = -np.sum(r * np.log(np.where(r > 0, r, 1.0)), axis=1)
@@ -148,8 +148,8 @@ def test_labelled_rows_are_the_supervised_case() -> None:
 def test_a_weight_of_two_is_a_row_twice() -> None:
     X = data(200)
     given, twice = start(X, 3), np.where(np.arange(200) < 50, 2.0, 1.0)
-    a = fit(X, 3, 10, weight=twice, given=given)[0]
-    b = fit(np.concatenate([X, X[:50]]), 3, 10, given=given)[0]
+    a = fit(X, 3, 10, weight=twice, start=given)[0]
+    b = fit(np.concatenate([X, X[:50]]), 3, 10, start=given)[0]
     assert a.log_likelihood == pytest.approx(b.log_likelihood, abs=1e-10)
     assert a.parameters["mean"] == pytest.approx(b.parameters["mean"], abs=1e-8)
 
@@ -195,7 +195,7 @@ def test_narrow_components_lose_no_digits() -> None:
         "mean": np.array([[-1.0, -1.0], [1.0, 1.0]]),
         "covariance": np.repeat(1e-12 * np.eye(2)[None], 2, axis=0),
     }
-    found, model = fit(X, 2, 3, floor=0.0, given=given)
+    found, model = fit(X, 2, 3, floor=0.0, start=given)
     assert model._ready(found.parameters).narrow.all()
     assert found.log_likelihood == pytest.approx(logsumexp(log_joint(X, found.parameters), axis=1).mean(), abs=1e-8)
     for k, part in enumerate((X[:200], X[200:])):
@@ -215,7 +215,7 @@ def test_features_are_the_density() -> None:
 def test_duplicates_are_floored_and_told() -> None:
     X = np.concatenate([np.zeros((30, 2)), data(100, 2)])
     found, model = fit(
-        X, 2, 30, given=start(X, 2) | {"mean": np.array([[0.0, 0.0], X[40]]), "covariance": np.array([1e-3 * np.eye(2), 9 * np.eye(2)])}
+        X, 2, 30, start=start(X, 2) | {"mean": np.array([[0.0, 0.0], X[40]]), "covariance": np.array([1e-3 * np.eye(2), 9 * np.eye(2)])}
     )
     assert found.ledger.floors.max() >= 2
     assert np.linalg.eigvalsh(found.parameters["covariance"] / np.outer(model.scale, model.scale)).min() >= model.floor * (1 - 1e-9)

@@ -135,10 +135,10 @@ def test_the_m_step_is_that_of_the_posterior_by_enumeration() -> None:
 def test_a_thousand_sequences_count_as_their_weights() -> None:
     X = data("gaussian")
     weight = np.repeat([2.0, 1.0, 3.0, 1.0, 2.0], LENGTHS)
-    once = fit(model("gaussian", X, weight=weight, given=(start := model("gaussian", X).start(0))))
+    once = fit(model("gaussian", X, weight=weight, start=(start := model("gaussian", X).start(0))))
     rows = np.concatenate([np.flatnonzero(s == KEY) for s, w in enumerate([2, 1, 3, 1, 2]) for _ in range(w)])
     key = np.repeat(np.arange(9), [LENGTHS[s] for s, w in enumerate([2, 1, 3, 1, 2]) for _ in range(w)])
-    many = fit(model("gaussian", X[rows], key=key, given=start))
+    many = fit(model("gaussian", X[rows], key=key, start=start))
     assert once.log_likelihood == pytest.approx(many.log_likelihood, abs=1e-11)
     assert once.parameters["transition"] == pytest.approx(many.parameters["transition"], abs=1e-10)
     assert once.parameters["mean"] == pytest.approx(many.parameters["mean"], abs=1e-10)
@@ -161,7 +161,7 @@ def test_a_mask_can_be_given_and_has_to_lead_on() -> None:
     assert (fit(model("poisson", data("poisson"), transitions=hmm.chain_structure("full", 3, ring))).parameters["transition"] == 0)[
         ring == 0
     ].all()
-    with pytest.raises(BadUsage, match="each state needs a state that may come next"):
+    with pytest.raises(BadUsage, match="each state needs an allowed successor"):
         hmm.chain_structure("full", 2, np.array([[1, 0], [0, 0]]))
     with pytest.raises(DataError, match="the transitions are 3 × 3, expected 2 × 2"):
         hmm.chain_structure("full", 2, ring)

@@ -113,7 +113,7 @@ def test_what_is_wrong_with_tensors_is_said_in_a_line(tmp_path, run):
         ("head", "rbm", "safetensors cannot be read ("),
         ("bomb", "rbm", "safetensors cannot be read ("),
         ("shapes", "rbm", "array W has the shape 5 × 4, but there are 5 visible and 3 hidden biases\n"),
-        ("ranks", "rbm", "array W is 2 × 5 × 3, with 10 visible and 6 hidden biases\n"),
+        ("ranks", "rbm", "array W has the shape 2 × 5 × 3, but there are 10 visible and 6 hidden biases\n"),
         ("linear", "rbm", "has no array of weights (it has bias, weight)\nhint: names it may have: "),
         ("nan", "rbm", "/W has values that are not finite\n"),
         ("layers", "rbm", "has the layers of a deep belief network\nhint: --to dbn\n"),

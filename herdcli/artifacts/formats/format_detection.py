@@ -164,7 +164,7 @@ def refuse_lost_seal(head: bytes, name: str) -> None:
         )
 
 
-def detect_network_format(head: bytes, name: str) -> str | None:
+def detect_network_format(head: bytes) -> str | None:
     """The format of a network as text, where only a network will do; None for what is no such text."""
     if head.startswith((seal_header.MAGIC, HDF5_MAGIC, b"PAR1", b"PK\x03\x04")) or find_hdf5_signature(head):
         return None
@@ -185,8 +185,7 @@ def detect_network_format(head: bytes, name: str) -> str | None:
     if first in ("network", "variable", "probability"):
         return "bif"
     alone = lines[0].partition("#")[0].split() if lines else []
-    _decode_head(head, name)
-    return "fg" if len(alone) == 1 and alone[0].isdigit() else None
+    return "fg" if _is_text(head) and len(alone) == 1 and alone[0].isdigit() else None
 
 
 def format_from_suffix(path: str) -> str | None:
@@ -220,13 +219,18 @@ def check_format_name(name: str, known: tuple[str, ...] = READ) -> str:
     return name
 
 
+def _is_text(head: bytes) -> bool:
+    """Whether nearly all of the first characters are printable."""
+    text = head.decode("utf-8", "replace")[:4096]
+    strange = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n\f") for character in text)
+    return strange <= 1 + len(text) // 100
+
+
 def _decode_head(head: bytes, name: str) -> str:
-    text = head.decode("utf-8", "replace")
-    strange = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n\f") for character in text[:4096])
-    if strange > 1 + min(len(text), 4096) // 100:
+    if not _is_text(head):
         hint = f"known formats: {', '.join(READ)}, also in gzip, bzip2, xz or zstd; text must be UTF-8"
         raise DataError("the format is not recognised", where=name, hint=hint)
-    return text.removeprefix("\ufeff")
+    return head.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 def _detect_text_format(text: str, name: str) -> str:
@@ -239,7 +243,7 @@ def _detect_text_format(text: str, name: str) -> str:
         return "csv"
     foreign = "uai" if first.upper() in ("MARKOV", "BAYES") else "bif" if first.startswith("network ") else None
     if first.startswith("<"):
-        foreign = detect_network_format(text.encode(), name)
+        foreign = detect_network_format(text.encode())
     if foreign:
         raise DataError(f"is {FOREIGN_TEXT[foreign]}, not a data set", where=name)
     if any(_is_svmlight(line) for line in lines[:2]) or (_is_number(first) and any(_is_svmlight(line) for line in lines)):

@@ -34,7 +34,8 @@ def dataset_tables(value: Any, levels: Levels) -> list[SummaryTable]:
     if value.split is not None:
         counts = np.bincount(value.split, minlength=3).tolist()
         shape |= {name: counts[k] for k, name in enumerate(SPLITS)}
-    tables = [SummaryTable("rows", [shape])]
+    origin = [f"{what}: {text}" for what, text in (("source", value.source), ("licence", value.licence)) if text]
+    tables = [SummaryTable("rows", [shape], "; ".join(origin))]
     if value.y is not None and value.class_names is not None and len(value.class_names) <= MOST_SUMMARISED:
         counted = np.bincount(value.y[value.y >= 0], minlength=len(value.class_names)).tolist()
         tables.append(SummaryTable("labels", [dict(zip(value.class_names, counted, strict=False))]))

@@ -23,7 +23,19 @@ from herdcli.errors import BadUsage
 TEXTS = {
     *("by", "classes", "interactions", "keep", "kernel", "label", "layer", "likelihood", "offset", "observe", "only", "positive"),
     *("probe_sets", "requirements", "row_weight", "sequence", "shard", "split", "topics", "C", "regress target"),
-    *("em weights", "regress weights", "encoding", "exposure", "failures", "half_life", "split_column", "text", "trials", "weights_column"),
+    *(
+        "em weights",
+        "regress weights",
+        "encoding",
+        "exposure",
+        "failures",
+        "half_life",
+        "split_column",
+        "text",
+        "trials",
+        "weights_column",
+        "explain",
+    ),
 }
 WORDS = {  # what a command needs besides its files
     "regress": ["--target", "a"],

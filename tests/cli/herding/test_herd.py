@@ -122,7 +122,7 @@ BITS = (np.random.default_rng(2).random((20, 6)) < 0.5).astype(np.uint8)
         (GREY, None, (), 2, "more than two values"),
         (np.ones((9, 4), dtype=np.uint8), None, (), 65, "fewer than two distinct"),
         (BITS, None, ("--per-class",), 65, "no labels"),
-        (BITS, np.zeros(20, dtype=int), ("--per-class",), 65, "one label"),
+        (BITS, np.zeros(20, dtype=int), ("--per-class",), 65, "all rows have the same label"),
         (BITS, None, ("--iterations", 10, "--burn-in", 10), 2, "burn-in"),
         (BITS, None, ("--model", "mrf", "--moments"), 65, "one row of means"),
         (np.array([[0.5, 1.5]]), None, ("--moments",), 65, "outside [-1, 1]"),

@@ -166,7 +166,7 @@ def test_the_norm_of_many_rows_is_estimated_and_told(herd, tmp_path, table):
     assert inputs.norm_sample_size(None, many, None) == 0
     ended = herd("kernel-herd", table, "-m", 9, "--candidates", table, "--norm", "sample:60", "-o", "x.h5")
     assert ended.code == 0
-    assert "‖μ‖² being estimated; --norm exact takes all pairs of rows" in ended.err
+    assert "with an estimate of ‖μ‖²; --norm exact computes it from all pairs of rows" in ended.err
     figures = json.loads(herd("eval", "x.h5", "--format", "json").out)[0]
     assert 0 < figures["mmd_error"] < 0.3
     assert f"MMD {figures['mmd']:.4g} ± {figures['mmd_error']:.2g}" in ended.err

@@ -220,7 +220,9 @@ def test_what_is_known_of_controls_is_of_as_many_as_there_are(herd: Callable[...
         assert (ended.code, "m.h5: /known/" in ended.err and "controls, /control of" in ended.err) == (65, True), ended.err
 
 
-@pytest.mark.parametrize(("name", "told"), [("parts/0", "parts cannot be read (member 0 is missing)"), ("parts/0/energy", "make no whole")])
+@pytest.mark.parametrize(
+    ("name", "told"), [("parts/0", "parts cannot be read (member 0 is missing)"), ("parts/0/energy", "has parts that do not fit together")]
+)
 def test_shards_that_make_no_whole(herd: Callable[..., Any], tmp_path: Path, digits: bytes, name: str, told: str) -> None:
     (tmp_path / "rows.csv").write_bytes(digits)
     line = ("fit-rbm", "rows.csv", "--label", "label", "--hidden", "3", "--epochs", "1", "--per-class", "-q")

@@ -10,7 +10,7 @@ from herdcli.errors import DataError
 from herdcli.online.text.text_parser import BlockReader
 
 FIXED = ("--algorithm", "nherd", "--C", "1")
-NEW = "parsing the text and writing the cache again"
+NEW = "so the text is parsed and the cache written again"
 
 
 def svm(count: int, seed: int = 0) -> bytes:

@@ -157,7 +157,7 @@ def test_sets_of_a_merged_model_are_calibrated_by_examples_that_no_shard_has_lea
     assert abs(row["coverage"] - 0.9) < 4 * np.sqrt(0.09 * (1 / 502 + 1 / 2_000))
     assert herd("nherd-train", "-q", "--continue", "c.h5", "other.svm", "-o", "d.h5").code == 0
     for options, says in (
-        (("--coverage", "0.8"), "was learned with --coverage 0.8, model 1 with --coverage 0.9"),
+        (("--coverage", "0.8"), "was learned with --coverage 0.8, but model 1 with --coverage 0.9"),
         ((), "without --coverage"),
     ):
         assert herd("nherd-train", "-q", *QUICK, "--multiclass", "top-1", *options, "other.svm", "-o", "o.h5").code == 0

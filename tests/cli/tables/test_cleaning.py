@@ -171,7 +171,7 @@ def test_a_missing_option_says_what_it_is(herd, table):
     ended = herd("kernel-herd", str(table))
     assert (ended.code, ended.err) == (
         2,
-        "herd kernel-herd: Missing option '-m' / '--count'.\nhint: -m N: number of atoms, in each group\n",
+        "herd kernel-herd: Missing option '-m' / '--count'.\nhint: -m N: number of atoms (chosen points), in each group\n",
     )
 
 

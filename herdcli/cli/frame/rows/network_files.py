@@ -38,7 +38,7 @@ def load_network(session: Session, path: str, input_format: str | None, missing_
     missing_rows  "uniform": rows of NaN become uniform distributions.
     """
     with session.opened(path) as source:
-        form = input_format or format_detection.detect_network_format(source.head, source.name)
+        form = input_format or format_detection.detect_network_format(source.head)
         found = (
             _load_text_network(session, source, form, "network", missing_rows)
             if form in TEXT_FORMATS
@@ -50,7 +50,7 @@ def load_network(session: Session, path: str, input_format: str | None, missing_
 def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
     """An artifact of one of these kinds, or a network as text.  raw: rows as they are stored, with gaps."""
     with session.opened(path) as source:
-        form = format_detection.detect_network_format(source.head, source.name)
+        form = format_detection.detect_network_format(source.head)
         if form == "fg" and ".fg" not in Path(source.name).suffixes:
             form = None  # a first line of one number is too little to tell where there may be anything
         if form in TEXT_FORMATS:

@@ -1,4 +1,4 @@
-"""What every algorithm of inference is: made of a network and settings, run step by step, ended with marginals and log Z."""
+"""The protocol of all inference algorithms: built from a network and settings, run step by step, ended with marginals and log Z."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Map = Callable[..., Any]  # like the built-in `map`, perhaps over workers
-LEAST_TRACE = 4  # steps from whose residuals it may be told how many there will be
+LEAST_TRACE = 4  # minimum number of steps before the total number of steps is estimated from residuals
 
 
 @dataclass(frozen=True)
 class InferenceSettings:
-    """Options of inference.  orders: runs of the elimination search; damping: share of the old message that is kept;
+    """Options of inference algorithms.
 
-    damping_schedule: in its place, each for an equal part of the iterations; clamp_sets, region_scopes: in place of `clamp` and `regions`;
-    temperatures: of tempered-gibbs, 0 for what suits the network;
-    start: 0 for the usual first state, k for the k-th random one; output_marginals: `all`, or `nodes` where nobody asks for those of
-    cliques.
+    orders            number of runs of the search for an elimination order.
+    damping           share of the old message that is kept.
+    damping_schedule  several values of damping, each for an equal part of the iterations; replaces `damping`.
+    clamp_sets        sets of variables to clamp; replaces `clamp`.
+    region_scopes     scopes of the regions; replaces `regions`.
+    temperatures      number of temperatures of tempered-gibbs; 0 chooses a number that suits the network.
+    start             0 for the default first state, k for the k-th random one.
+    output_marginals  `all`, or `nodes` if the marginals of cliques are not needed.
     """
 
     algorithm: str = "junction-tree"
@@ -53,7 +57,7 @@ class InferenceSettings:
 
 @dataclass(frozen=True)
 class InferenceResult:
-    """Marginals over the conditioned network, the attributes of a `Beliefs`, and what the user is warned of."""
+    """Marginals over the conditioned network, attributes for a `Beliefs`, and a warning for the user."""
 
     nodes: Sequence[Array]
     cliques: Sequence[Factor]
@@ -62,14 +66,14 @@ class InferenceResult:
 
 
 class TracedState(Protocol):
-    """A state with a residual a step: how far from its end the algorithm was."""
+    """A state with one residual per step, which measures how far the algorithm was from its fixed point."""
 
     step: int
     residual: Array
 
 
 class HasTolerance(Protocol):
-    """Settings with a residual to reach."""
+    """Settings with a tolerance for the residual."""
 
     @property
     def tolerance(self) -> float:
@@ -83,10 +87,12 @@ C = TypeVar("C", bound=HasTolerance)
 
 
 class Stepwise(Generic[S]):
-    """What algorithms of at most `steps` steps share: they end sooner where `met` says so.
+    """A base class of algorithms that take at most `steps` steps, and fewer if `met` returns True.
 
-    Those that derive from it give `state`, `steps`, `init`, `step` and `result`.  note: a line for the user before the work begins;
-    words: what `memory` is of, where it counts.
+    Derived classes define `state`, `steps`, `init`, `step` and `result`.
+
+    note   a line for the user, printed before the work begins.
+    words  the object that `memory` measures, in words; None if memory is not limited.
     """
 
     state: type[S]
@@ -95,41 +101,44 @@ class Stepwise(Generic[S]):
     words: str | None = None
 
     def met(self, state: S) -> bool:
-        """Whether the criterion is met that ends the algorithm before its last step; there may be none."""
+        """Return True if a criterion ends the algorithm before its last step.  By default there is none."""
         return False
 
     def done(self, state: S) -> bool:
-        """Whether no step is left."""
+        """Return True if no step is left."""
         return state.step >= self.steps or self.met(state)
 
     def memory(self) -> int:
-        """Nothing that counts before the first step, but where an algorithm says so."""
+        """Return the bytes that are needed before the first step; 0 unless an algorithm overrides this."""
         return 0
 
     def figure(self, state: S) -> str:
-        """The figure that is shown beside the bar."""
+        """The figure that is shown next to the progress bar."""
         return ""
 
     def progress(self, state: S) -> RunProgress:
-        """The steps done of the most there can be."""
+        """The number of steps done and the largest number of steps."""
         return RunProgress(state.step, self.steps, self.figure(state) if state.step else "")
 
 
 class ToTolerance(Stepwise[T], EstimatesSteps[T], Generic[T, C]):
-    """Those that end where the residual is at the tolerance of the settings."""
+    """A base class of algorithms that end when the residual reaches the tolerance of the settings."""
 
     settings: C
 
     def met(self, state: T) -> bool:
-        """Is the last residual at the tolerance?  (NaN is not.)"""
+        """Return True if the last residual is at most the tolerance.  A residual of NaN is not."""
         return bool(len(state.residual)) and bool(state.residual[-1] <= self.settings.tolerance)
 
     def figure(self, state: T) -> str:
-        """The last residual."""
+        """The last residual, as text."""
         return residual_text(state)
 
     def expected(self, state: T) -> int | None:
-        """Steps in all, if the residual goes on to fall as it did in the later half of those done; None if it does not."""
+        """Estimate the total number of steps; None if the residual does not fall.
+
+        The estimate assumes that the residual continues to fall as in the later half of the steps done.
+        """
         tail = state.residual[len(state.residual) // 2 :]
         if len(state.residual) < LEAST_TRACE or not 0 < tail[-1] < tail[0] or self.settings.tolerance <= 0:
             return None
@@ -138,94 +147,94 @@ class ToTolerance(Stepwise[T], EstimatesSteps[T], Generic[T, C]):
 
 
 def residual_text(state: TracedState) -> str:
-    """The last residual, as it is shown beside a bar."""
+    """Return the last residual as text for the progress bar."""
     return f"residual {state.residual[-1]:.3g}" if len(state.residual) else ""
 
 
 class InferenceMethod(Algorithm[Any, InferenceResult], Protocol):
-    """One algorithm on one network."""
+    """One inference algorithm applied to one network."""
 
     @property
     def steps(self) -> int:
-        """Steps at most."""
+        """The largest number of steps."""
         ...
 
     @property
     def note(self) -> str:
-        """A line for the user before the work begins."""
+        """A line for the user, printed before the work begins."""
         ...
 
     @property
     def words(self) -> str | None:
-        """What `memory` is of, where it counts."""
+        """The object that `memory` measures, in words; None if memory is not limited."""
         ...
 
     def met(self, state: Any) -> bool:
-        """Whether its criterion is met."""
+        """Return True if the algorithm's criterion of convergence is met."""
         ...
 
     def bytes_needed(self, state: Any) -> tuple[int, str]:
-        """What `result` will need beyond the state, and for what.
+        """Return the bytes that `result` needs in addition to the state, and what they are needed for, in words.
 
-        state  None before the first step, when all but the junction tree know it, whose steps find an order.
+        state  None before the first step.  All algorithms know the answer then, except the junction tree, whose steps find an order.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Delegate:
-    """A method that is another one, but for what a class derived from it says."""
+    """A method that forwards everything to another method; derived classes override parts of it."""
 
     method: InferenceMethod
 
     @property
     def state(self) -> type[Any]:
-        """That of the method."""
+        """The state type of the wrapped method."""
         return self.method.state
 
     @property
     def steps(self) -> int:
-        """Those of the method."""
+        """The largest number of steps of the wrapped method."""
         return self.method.steps
 
     @property
     def note(self) -> str:
-        """That of the method."""
+        """The note of the wrapped method."""
         return self.method.note
 
     @property
     def words(self) -> str | None:
-        """Those of the method."""
+        """The words of the wrapped method."""
         return self.method.words
 
     def init(self) -> Any:
-        """The method's first state."""
+        """Return the first state of the wrapped method."""
         return self.method.init()
 
     def step(self, state: Any) -> Any:
-        """The method's step."""
+        """Do one step of the wrapped method."""
         return self.method.step(state)
 
     def met(self, state: Any) -> bool:
-        """Whether the method's criterion is met."""
+        """Return True if the criterion of the wrapped method is met."""
         return self.method.met(state)
 
     def done(self, state: Any) -> bool:
-        """Whether the method is done."""
+        """Return True if the wrapped method is done."""
         return self.method.done(state)
 
     def memory(self) -> int:
-        """The method's memory."""
+        """Return the memory that the wrapped method needs, in bytes."""
         return self.method.memory()
 
     def bytes_needed(self, state: Any) -> tuple[int, str]:
-        """What the method's result needs."""
+        """Return the bytes that the result of the wrapped method needs."""
         return self.method.bytes_needed(state)
 
     def progress(self, state: Any) -> RunProgress:
-        """The method's progress."""
+        """Return the progress of the wrapped method."""
         return self.method.progress(state)
 
     def result(self, state: Any) -> InferenceResult:
-        """The method's result."""
+        """Return the result of the wrapped method."""
         return self.method.result(state)

@@ -1,6 +1,6 @@
-"""A network without what sums to one: variables in a single factor whose sum over them is constant, as those nobody asks for in a
-Bayesian network below all that is asked and observed.
+"""Removal of barren variables: variables in a single factor whose sum over them is constant.
 
+In a Bayesian network these are the variables below all queried and observed ones.
 Source: Shachter (1986); Lauritzen et al. (1990), the ancestral set.
 """
 
@@ -13,11 +13,14 @@ import numpy as np
 
 from herdcli.markov.model.network import Network, build_network
 
-EQUAL = 1e-14  # of the largest: sums that differ by less are the same number
+EQUAL = 1e-14  # relative to the largest sum: sums that differ by less are considered equal
 
 
 def remove_barren(network: Network, asked: frozenset[int]) -> tuple[Network, float]:
-    """The network without such variables, which keep their number and have one state, and the log of what they sum to."""
+    """Return the network without barren variables, and the log of the constant that they sum to.
+
+    Removed variables keep their number and have one state.
+    """
     factors = list(network.factors())
     holding: list[set[int]] = [set() for _ in range(network.count)]
     for a, (scope, _) in enumerate(factors):
@@ -49,5 +52,5 @@ def remove_barren(network: Network, asked: frozenset[int]) -> tuple[Network, flo
 
 
 def without_zeros(network: Network) -> Network:
-    """The same graph with no zero in any table."""
+    """Return a network with the same graph and no zero in any table."""
     return replace(network, table=np.ones_like(network.table))

@@ -18,7 +18,7 @@ from herdcli.schema import Array, array, require_index, require_offsets
 
 @dataclass(frozen=True)
 class Trace:
-    """One entry an iteration: the residual of the fixed-point equations and the free energy."""
+    """The residual of the fixed-point equations and the free energy of each iteration."""
 
     residual: Array = array("t", "largest change that one more update would make", kind="f")
     free_energy: Array = array("t", "free energy of the algorithm, NaN where it was not computed", kind="f")
@@ -31,14 +31,16 @@ def empty_trace() -> Trace:
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Marginals of N variables, one after the other, and of cliques (the factors of the network, or pairs).
+    """Marginals of N variables, concatenated, and of cliques (the factors of the network, or pairs).
 
-    log_z       log Σ_x Π f_a(x) over the states that agree with the evidence, natural logarithm; with observed
-                marginals minus the least divergence.  free_energy  −log_z of the approximation.
+    log_z            log Σ_x Π f_a(x) over the states that agree with the evidence, natural logarithm; with observed
+                     marginals minus the least divergence.
+    free_energy      −log_z of the approximation.
     consistency_gap  largest difference between a variable's marginal and that of a clique.
-    assignment  of --query mpe and mmap; log_z is then log Σ Π f over the states that have it, and marginals are those given it.
-    multiplier  with observed marginals λ_i(x), Q ∝ P exp Σ λ_i(x_i), where inference is exact.
-    covariance  (N, N) of the variables' states as numbers 0, 1, …, by linear response; 0 where evidence or a marginal is given.
+    assignment       states found by --query mpe and mmap.  log_z is then log Σ Π f over the states that agree with it, and the
+                     marginals are conditional on it.
+    multiplier       with observed marginals λ_i(x), Q ∝ P exp Σ λ_i(x_i), if inference is exact.
+    covariance       (N, N) of the variables' states as numbers 0, 1, …, by linear response; 0 where evidence or a marginal is given.
     """
 
     node: Array = array("P", "marginals of all variables", kind="f", low=0, high=1 + 1e-9)
@@ -61,24 +63,24 @@ class Beliefs:
     trace: Trace = field(default_factory=empty_trace)
     covariance: Array | None = array("M M", "covariances of variables by linear response", kind="f", optional=True, finite=True)
     standard_error: Array | None = array("P", "Monte Carlo standard error of each marginal", kind="f", optional=True)
-    effective_draws: float | None = None  # independent draws that chains are worth, by their largest R̂
-    round_trips: int | None = None  # how often a state came from the hottest of several temperatures to the network's own
+    effective_draws: float | None = None  # number of independent draws that the chains are worth, by their largest R̂
+    round_trips: int | None = None  # how often a state moved from the hottest temperature to that of the network
     names: list[str] | None = None
-    divergence: float | None = None  # with observed marginals KL(Q‖P) from the network, where it is exact
+    divergence: float | None = None  # with observed marginals, KL(Q‖P) from the network, if it is exact
     multiplier: Array | None = array("P", "log of what observed marginals multiply each state by, 0 elsewhere", kind="f", optional=True)
-    log_z_mean_field: float | None = None  # lower bound of log Z by naive mean field, where that is quick
-    log_z_lower: float | None = None  # the highest lower bound of log Z that is known
-    log_z_upper: float | None = None  # the lowest upper bound
-    estimated_error: float | None = None  # the largest error of a marginal, as a second answer tells
-    estimated_by: str | None = None  # what gave the second answer
-    exact_cells: float | None = None  # table cells of a junction tree, where exact inference is affordable
-    warnings: list[str] | None = None  # of the run, and of what was checked after it
+    log_z_mean_field: float | None = None  # lower bound of log Z by naive mean field, if it is cheap to compute
+    log_z_lower: float | None = None  # the highest known lower bound of log Z
+    log_z_upper: float | None = None  # the lowest known upper bound of log Z
+    estimated_error: float | None = None  # the largest error of a marginal, estimated by a second algorithm
+    estimated_by: str | None = None  # the second algorithm
+    exact_cells: float | None = None  # table cells of a junction tree, if exact inference is affordable
+    warnings: list[str] | None = None  # warnings of the run and of the checks after it
     assignment: Array | None = array("W", "most probable state of each variable, -1 where it was summed out", kind="i", optional=True)
     states: list[str] | None = None  # names of all states, variable by variable
-    log_value_upper: float | None = None  # no assignment has a log value above this; equal to log_z where it is the likeliest for certain
+    log_value_upper: float | None = None  # upper bound of the log values of all assignments; log_z if the assignment is optimal
 
     def validate(self) -> None:
-        """Raise DataError unless the parts are divided as they are long."""
+        """Raise DataError unless offsets, names and states agree with the lengths of the arrays."""
         require_offsets("node_offset", self.node_offset, len(self.node), "node")
         require_offsets("clique_scope_offset", self.clique_scope_offset, len(self.clique_scope), "clique_scope")
         require_offsets("clique_offset", self.clique_offset, len(self.clique), "clique")
@@ -100,7 +102,7 @@ class Beliefs:
 def assemble_beliefs(
     network: Network, evidence: Mapping[int, int], nodes: Sequence[Array], cliques: Sequence[Factor], **more: Any
 ) -> Beliefs:
-    """Beliefs over the variables of `network` from those of the conditioned one, where evidence has one state."""
+    """Return beliefs over all variables of `network`, given those of the conditioned network, whose observed variables have one state."""
     full = [_expand_evidence((i,), p, network, evidence) for i, p in enumerate(nodes)] if evidence else nodes
     if (errors := more.get("standard_error")) is not None:
         more["standard_error"] = np.concatenate([_expand_evidence((i,), p, network, evidence) for i, p in enumerate(errors)])
@@ -114,14 +116,14 @@ def assemble_beliefs(
 
 
 def _flatten_nodes(nodes: Sequence[Array]) -> tuple[Array, Array]:
-    """Marginals one after the other, and where each begins."""
+    """Concatenate marginals; return them and their offsets."""
     if isinstance(nodes, FlatMarginals):
         return nodes.values, nodes.offset
     return np.concatenate(list(nodes)), _cumulative_offsets(len(p) for p in nodes)
 
 
 def _flatten_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Array]:
-    """Scopes and tables one after the other, each with where they begin."""
+    """Concatenate scopes and tables; return both with their offsets."""
     if isinstance(cliques, FlatCliques):
         return cliques.scope, cliques.scope_offset, cliques.table, cliques.table_offset
     scope = np.array([i for scope, _ in cliques for i in scope], dtype=np.int64)
@@ -132,7 +134,7 @@ def _flatten_cliques(cliques: Sequence[Factor]) -> tuple[Array, Array, Array, Ar
 def convergence_attributes(
     energy: float, converged: bool, iterations: int, residual: Array, free_energy: Array, **more: Any
 ) -> dict[str, Any]:
-    """Attributes of `Beliefs` of an iterative algorithm, from its free energy at the end and its two traces."""
+    """Return the attributes of `Beliefs` for an iterative algorithm, given its final free energy and its two traces."""
     told = {
         "log_z": -energy,
         "free_energy": energy,
@@ -145,7 +147,7 @@ def convergence_attributes(
 
 
 def require_same_variables(beliefs: Beliefs, count: int | None = None) -> None:
-    """Raise DataError where two results are not about the same variables."""
+    """Raise DataError unless the beliefs have marginals of `count` variables."""
     if count is not None and len(beliefs.node_offset) - 1 != count:
         raise DataError(f"has marginals of {len(beliefs.node_offset) - 1} variables, expected {count}")
 
@@ -163,7 +165,10 @@ def _expand_evidence(scope: tuple[int, ...], p: Array, network: Network, evidenc
 
 
 def consistency_gap(beliefs: Beliefs) -> float:
-    """Largest difference between a variable's marginal and that of a clique: all cliques of one shape at a time."""
+    """Return the largest difference between a variable's marginal and that of a clique.
+
+    Cliques of the same shape are compared together.
+    """
     states, scopes = np.diff(beliefs.node_offset), np.diff(beliefs.clique_scope_offset)
     largest = 0.0
     for width in sorted(set(scopes[scopes > 0].tolist())):  # np.unique would import numpy.ma

@@ -1,4 +1,4 @@
-"""Boltzmann machines: networks of two-state variables and positive factors over one or two of them, as weights and biases.
+"""Boltzmann machines: networks of binary variables with positive factors over one or two of them, as weights and biases.
 
 log Π f = constant + Σ W_ij x_i x_j + Σ b_i x_i,  x ∈ {0, 1}      Source: Teh (2003), 2.35.
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix  # whose import takes longer than propagation on most lattices
 
 
-SOME = 1 << 19  # pairs that are worked on together
+SOME = 1 << 19  # number of pairs that are processed at a time
 
 
 @dataclass(frozen=True)
 class BoltzmannMachine:
-    """W (N, N) symmetric sparse, b (N,).  Variables held by evidence are units whose x is always 0.
+    """Symmetric sparse weights W (N, N) and biases b (N,).
 
-    held  which those are.
+    held  which variables are fixed by evidence; they are units whose x is always 0.
     """
 
     W: csr_matrix
@@ -36,7 +36,10 @@ class BoltzmannMachine:
 
 @dataclass(frozen=True)
 class CouplingList:
-    """Weights w (E,) between units i and j (E,), pairs as often as factors name them; b, constant and held as in `BoltzmannMachine`."""
+    """Weights w (E,) between units i and j (E,).
+
+    A pair is repeated for each factor over it.  b, constant and held are as in `BoltzmannMachine`.
+    """
 
     i: Array
     j: Array
@@ -47,7 +50,7 @@ class CouplingList:
 
 
 def boltzmann_machine(network: Network, algorithm: str) -> BoltzmannMachine:
-    """The weights of a network.  Raises BadUsage if it is no Boltzmann machine."""
+    """Return the weights and biases of a network.  Raises BadUsage if it is not a Boltzmann machine."""
     from scipy.sparse import csr_matrix
 
     found, n = coupling_list(network, algorithm), network.count
@@ -57,7 +60,7 @@ def boltzmann_machine(network: Network, algorithm: str) -> BoltzmannMachine:
 
 
 def coupling_list(network: Network, algorithm: str) -> CouplingList:
-    """The weights of a network, a list of pairs.  Raises BadUsage if it is no Boltzmann machine."""
+    """Return the weights of a network as a list of pairs.  Raises BadUsage if it is not a Boltzmann machine."""
     hint = "bp and ups take any network: --algorithm ups"
     if network.cardinality.max() > 2:
         i = int(np.argmax(network.cardinality > 2))
@@ -73,15 +76,15 @@ def coupling_list(network: Network, algorithm: str) -> CouplingList:
         a = int(np.argmax(wide > 2))
         raise BadUsage(f"--algorithm {algorithm} needs factors of pairs, but {network.factor_name(a)} has {wide[a]} variables", hint=hint)
     first = network.table_offset[:-1]
-    begin = np.cumsum(wide) - wide  # of each factor in the list of its free variables
+    begin = np.cumsum(wide) - wide  # start of each factor in the list of its free variables
     single, pair = np.flatnonzero(wide == 1), np.flatnonzero(wide == 2)
     low, high = (np.log(network.table[first[single] + k]) for k in (0, 1))
     b = np.zeros(network.count) + np.bincount(variables[begin[single]], high - low, network.count)
     i, j, w = variables[begin[pair]], variables[begin[pair] + 1], np.empty(len(pair))
     for at in range(0, len(pair), SOME):
         some = slice(at, at + SOME)
-        # log f = t00 + (t10 − t00) x_i + (t01 − t00) x_j + (t11 − t10 − t01 +
-        # t00) x_i x_j holds at all four states, which is 2.35 of one factor.
+        # log f = t00 + (t10 − t00) x_i + (t01 − t00) x_j + (t11 − t10 − t01 + t00) x_i x_j holds at all four states; this is 2.35 for one
+        # factor.
         t00, t01, t10, t11 = (np.log(network.table[first[pair[some]] + k]) for k in range(4))
         w[some] = t11 - t10 - t01 + t00
         b += np.bincount(i[some], t10 - t00, len(b)) + np.bincount(j[some], t01 - t00, len(b))
@@ -89,7 +92,7 @@ def coupling_list(network: Network, algorithm: str) -> CouplingList:
 
 
 def _free_variables(network: Network, held: Array) -> tuple[Array, Array]:
-    """(F,) how many variables of each factor are free, and those variables, factor by factor."""
+    """Return the number of free variables of each factor (F,), and these variables, concatenated."""
     widths = np.diff(network.scope_offset)
     if not held.any():
         return widths, network.scope
@@ -99,7 +102,10 @@ def _free_variables(network: Network, held: Array) -> tuple[Array, Array]:
 
 
 def colour_units(W: csr_matrix) -> list[Array]:
-    """Sets of units without a weight inside, greedily: they can be updated at once as if one after the other."""
+    """Colour the units greedily so that no weight joins units of one colour.
+
+    All units of one colour can be updated together with the same result as one after the other.
+    """
     colour = np.full(W.shape[0], -1)
     for i in range(W.shape[0]):
         taken = set(colour[W.indices[W.indptr[i] : W.indptr[i + 1]]].tolist())

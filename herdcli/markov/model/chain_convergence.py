@@ -1,8 +1,9 @@
-"""How far the means of chains can be off, and whether the chains have met: from what independent ones differ by.
+"""Standard errors of the means of Markov chains and tests of convergence, estimated from differences between independent chains.
 
-Chains that never meet (or pairs of them that exchange parts) give independent means.  The variance of their mean is that between them over
-their number; with few of them that is a rough estimate, which halves, quarters … of each make finer, as long as these are as good as
-independent.  They are not where a chain mixes slowly, and then say too little; so the largest of the estimates is told.
+Chains that do not exchange states (or pairs of chains that do) give independent means.  The variance of the overall mean is the
+variance between these means, divided by their number.  With few chains this is a rough estimate.  Halves, quarters … of each chain
+give finer estimates if they are nearly independent.  If a chain mixes slowly they are not, and the estimate is too small;
+so the largest of all estimates is returned.
 Source: Gelman et al. (2013), sec. 11.4, and Vehtari et al. (2021) for R̂ of halves; Geyer (1992) for batches.
 """
 
@@ -15,12 +16,12 @@ import numpy as np
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-RHAT = 1.05  # of a run that has converged
-UNSEEN = 0.5  # of one effective draw: how likely a part of the states can be that none of them has shown
+RHAT = 1.05  # largest R̂ of a run that has converged
+UNSEEN = 0.5  # probability, at one effective draw, that a part of the states was never sampled
 
 
 def standard_errors(means: Array) -> Array:
-    """(S,) standard errors of the means of S numbers, from those of the batches of each independent chain (batches, S, chains)."""
+    """Return standard errors (S,) of the means of S numbers, given the batch means of each independent chain (batches, S, chains)."""
     found = []
     while True:
         count = means.shape[0] * means.shape[2]
@@ -33,11 +34,13 @@ def standard_errors(means: Array) -> Array:
 
 
 def split_rhat(halves: Array, n: int, *, stuck: bool = False) -> Array:
-    """√(((n−1)/n·W + B/n)/W) of shares (states, half runs) of n sweeps each; 1 for states that never changed in any.
+    """Return R̂ = √(((n−1)/n·W + B/n)/W) for shares (states, half runs) of n sweeps each.
 
-    stuck: chains began at one state, so what has never changed may only never have been left, and has ∞.
+    States that never changed in any half run have 1.
+
+    stuck  True if all chains began at the same state; states that never changed then have ∞, because no chain may ever have left them.
     """
-    # A state is there or not, so a half run with share p has a sample variance of n/(n − 1) p (1 − p).
+    # A state is occupied or not, so a half run with share p has a sample variance of n/(n − 1) p (1 − p).
     within = (halves * (1 - halves)).mean(axis=1) * n / max(1, n - 1)
     between = halves.var(axis=1, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -47,22 +50,25 @@ def split_rhat(halves: Array, n: int, *, stuck: bool = False) -> Array:
 
 @dataclass
 class EnergySums:
-    """Logs of the product of the factors, (chains,) a sweep, less that of the first one: sums of them and of their squares, by half.
+    """Sums and sums of squares of the log of the product of all factors, (chains,) per sweep, for each half of the run.
 
-    sums (2, 2, chains).
+    The value of the first sweep is subtracted.  sums  (2, 2, chains).
     """
 
     sums: Array
     level: float
 
     def add(self, height: Array, kept: int, half: int) -> None:
-        """Those of a sweep, the kept-th of the run."""
+        """Add the values of one sweep.
+
+        kept  index of the sweep in the run.
+        """
         if kept == 0:
             self.level = float(height[0])
         self.sums[half] += np.stack([height - self.level, (height - self.level) ** 2])
 
     def rhat(self, n: int) -> float:
-        """R̂ of half runs of n sweeps; 1 where it never changed."""
+        """Return R̂ of half runs of n sweeps; 1 if the value never changed."""
         mean, square = (np.concatenate(list(self.sums[:, k])) / n for k in (0, 1))
         within = float((square - mean**2).mean()) * n / max(1, n - 1)
         between = float(mean.var(ddof=1))
@@ -72,18 +78,18 @@ class EnergySums:
 
 
 def empty_energy_sums(chains: int) -> EnergySums:
-    """Of no sweep yet."""
+    """Return sums over no sweeps."""
     return EnergySums(np.zeros((2, 2, chains)), 0.0)
 
 
 def effective_draws(worst: float, runs: int, sweeps: int) -> float:
-    """Independent draws that `runs` half runs of so many sweeps with a largest R̂ of `worst` are worth: of n of them R̂² is 1 + runs/n.
+    """Return the number of independent draws that `runs` half runs of `sweeps` sweeps are worth, given their largest R̂, `worst`.
 
-    They are no more than were drawn, also where R̂ is 1 because nothing was ever seen to change.
+    For n independent draws R̂² is 1 + runs/n.  The result is at most the number of draws, even if R̂ is 1 because no state ever changed.
     """
     return runs / max(worst * worst - 1, 1 / max(1, sweeps))
 
 
 def errors_with_unseen(error: Array, draws: float) -> Array:
-    """Standard errors with what so many effective draws may not have shown at all."""
+    """Return standard errors that include the states that so many effective draws may never have visited."""
     return np.minimum(np.hypot(error, UNSEEN / max(1.0, draws)), 0.5)

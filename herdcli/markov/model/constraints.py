@@ -1,10 +1,10 @@
-"""What a model is fitted to: clusters of variables with their marginals, or with expectations of features.
+"""The constraints that a model is fitted to: clusters of variables with their marginals, or with expectations of features.
 
-The answer is the distribution of largest entropy, or nearest to a base network P0, that has them:
+The solution is the distribution of largest entropy, or closest to a base network P0, that satisfies them:
 
     P(x) ∝ P0(x) exp(Σ_a λ_a(x_a)),  or with features  P(x) ∝ P0(x) exp(Σ_a θ_a·f_a(x_a)),
 
-which is also the maximum likelihood fit where they come from rows.  Source: Teh (2003), sec. 6.2 and 6.7.
+which is also the maximum likelihood fit if the constraints were computed from rows.  Source: Teh (2003), sec. 6.2 and 6.7.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from herdcli.markov.model.row_counts import Counts
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-ONE_HOT = 1 << 24  # entries made at once
+ONE_HOT = 1 << 24  # entries that are processed at a time
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Variables and what is known of them.
+    """A set of variables with their given marginal or expectations.
 
-    target    their marginal, one axis a variable; with features the d expectations.
-    features  (d, one axis a variable), None where the whole marginal is given.
+    target    their marginal, one axis per variable; with features the d expectations.
+    features  (d, one axis per variable), None if the whole marginal is given.
     """
 
     scope: tuple[int, ...]
@@ -39,7 +39,10 @@ class Cluster:
 
 @dataclass(frozen=True)
 class LearningProblem:
-    """Clusters over variables.  base  fixed factors of P0, over the same variables."""
+    """Clusters over variables.
+
+    base  fixed factors of P0, over the same variables.
+    """
 
     cardinality: Array
     clusters: list[Cluster]
@@ -54,7 +57,10 @@ class LearningProblem:
         return [] if self.base is None else [(scope, table) for scope, table in self.base.factors() if scope]
 
     def as_network(self) -> Network:
-        """Scopes of clusters and base with tables of ones: what inference costs depends on nothing else."""
+        """Return a network with the scopes of the clusters and of the base, and tables of ones.
+
+        The cost of inference depends on nothing else.
+        """
         return self.network([np.ones(self.shape_of(cluster.scope)) for cluster in self.clusters])
 
     def shape_of(self, scope: tuple[int, ...]) -> list[int]:
@@ -62,29 +68,29 @@ class LearningProblem:
         return [int(self.cardinality[i]) for i in scope]
 
     def network(self, factors: Sequence[Array]) -> Network:
-        """P0 and one factor a cluster."""
+        """Return the network of P0 and one factor per cluster."""
         own = [(cluster.scope, table) for cluster, table in zip(self.clusters, factors, strict=True)]
         return build_network(self.cardinality, [*self.base_factors, *own], names=self.names, shape=self.shape)
 
     def has_features(self) -> bool:
-        """Is there an expectation among the constraints?"""
+        """Return True if a constraint is an expectation of features."""
         return any(cluster.features is not None for cluster in self.clusters)
 
 
 @dataclass(frozen=True)
 class StateRows:
-    """x (n, N) states of training rows, weight (n,) of sum one."""
+    """States x (n, N) of training rows, with weights (n,) that sum to one."""
 
     x: Array
     weight: Array
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return len(self.x)
 
     def pair_table(self, cardinality: Array) -> Array:
-        """(Σ card, Σ card) the probabilities of all pairs of states."""
+        """Return the probabilities (Σ card, Σ card) of all pairs of states."""
         offset = np.concatenate(([0], np.cumsum(cardinality)))
         size = int(offset[-1])
         table, step = np.zeros((size, size)), max(1, ONE_HOT // size)
@@ -96,7 +102,7 @@ class StateRows:
         return table
 
     def marginal(self, scope: tuple[int, ...], shape: Sequence[int], smoothing: float = 0.0) -> Array:
-        """The empirical marginal, with `smoothing` rows' worth of uniform distribution mixed in."""
+        """Return the empirical marginal, mixed with a uniform distribution that counts as `smoothing` rows."""
         index = np.ravel_multi_index([self.x[:, i] for i in scope], list(shape))
         p = np.bincount(index, self.weight, int(np.prod(shape)))
         share = smoothing / (len(self.x) + smoothing)
@@ -106,7 +112,7 @@ class StateRows:
 
 @dataclass(frozen=True)
 class PairTables:
-    """The joint tables of all pairs of variables: table (Σ card, Σ card), block (i, j) is P(x_i, x_j)."""
+    """The joint tables of all pairs of variables: in table (Σ card, Σ card), block (i, j) is P(x_i, x_j)."""
 
     cardinality: Array
     table: Array
@@ -116,23 +122,23 @@ class PairTables:
         object.__setattr__(self, "offset", np.concatenate(([0], np.cumsum(self.cardinality))))
 
     def single(self) -> Array:
-        """(Σ card,) the marginals of all variables, flat."""
+        """Return the marginals of all variables, flat (Σ card,)."""
         return np.diag(self.table).copy()
 
     def of(self, i: int, j: int) -> Array:
-        """P(x_i, x_j)."""
+        """Return P(x_i, x_j)."""
         block: Array = self.table[self.offset[i] : self.offset[i + 1], self.offset[j] : self.offset[j + 1]].copy()
         return block
 
     def information(self) -> Array:
-        """(N, N) mutual information in nats, 0 on the diagonal."""
+        """Return the mutual informations (N, N) in nats, 0 on the diagonal."""
         p = self.single()
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(self.table > 0, self.table * np.log(self.table / np.outer(p, p)), 0.0)
         return self.sums(terms)
 
     def sums(self, terms: Array) -> Array:
-        """(N, N) sums over the blocks, 0 on the diagonal."""
+        """Return the sums (N, N) of `terms` over the blocks, 0 on the diagonal."""
         starts = self.offset[:-1]
         found: Array = np.maximum(np.add.reduceat(np.add.reduceat(terms, starts, axis=0), starts, axis=1), 0.0)
         np.fill_diagonal(found, 0.0)
@@ -140,7 +146,7 @@ class PairTables:
 
 
 def pair_tables(rows: StateRows | Counts, cardinality: Array, smoothing: float = 0.0) -> PairTables:
-    """All pair marginals of rows."""
+    """Compute the marginals of all pairs of variables from rows."""
     offset, table = np.concatenate(([0], np.cumsum(cardinality))), rows.pair_table(cardinality)
     share = smoothing / (rows.count + smoothing)
     # A uniform distribution has 1/(k_i k_j) in the blocks of pairs; block (i, i) is P(x_i = x, x_i = y), on the diagonal only.
@@ -153,9 +159,9 @@ def pair_tables(rows: StateRows | Counts, cardinality: Array, smoothing: float =
 def clusters_from_scopes(
     rows: StateRows | Counts, cardinality: Array, scopes: Iterable[tuple[int, ...]], smoothing: float, pair_tables: PairTables | None = None
 ) -> list[Cluster]:
-    """Clusters with the marginals of rows: the scopes that are in no other, and each variable that is in none.
+    """Return clusters with the marginals of rows: the maximal scopes, and each variable that is in no scope.
 
-    pair_tables  marginals of all pairs with the same smoothing, so that the rows need not be counted for each.
+    pair_tables  marginals of all pairs with the same smoothing, so that the rows need not be counted for each pair.
     """
     kept = maximal_scopes(scopes)
     covered = {i for scope in kept for i in scope}
@@ -171,7 +177,7 @@ def clusters_from_scopes(
 
 
 def maximal_scopes(scopes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The scopes that are not inside another one, each once and in the order given."""
+    """Return the scopes that are not contained in another one, each once and in the order given."""
     unique = {frozenset(scope): scope for scope in reversed(list(scopes))}
     owners: dict[int, list[frozenset[int]]] = {}
     for members in unique:
@@ -183,7 +189,10 @@ def maximal_scopes(scopes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def check_problem(problem: LearningProblem) -> LearningProblem:
-    """The problem itself.  Raises DataError for scopes, marginals or features that cannot be, BadUsage for a base of other variables."""
+    """Return the problem after checking it.
+
+    Raises DataError for invalid scopes, marginals or features, BadUsage for a base with other variables.
+    """
     n = len(problem.cardinality)
     if problem.base is not None and not np.array_equal(problem.base.cardinality, problem.cardinality):
         raise BadUsage(
@@ -223,7 +232,7 @@ def _check_target(a: int, cluster: Cluster, shape: list[int]) -> None:
 
 
 def _check_agreement(problem: LearningProblem) -> None:
-    """Marginals of one variable in two clusters must be the same."""
+    """Raise DataError if two clusters have different marginals of the same variable."""
     known: dict[int, tuple[int, Array]] = {}
     for a, cluster in enumerate(problem.clusters):
         for axis, i in enumerate(cluster.scope if cluster.features is None else ()):

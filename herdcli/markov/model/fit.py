@@ -1,4 +1,4 @@
-"""How a network was learned: what it was given, how the run ended, and the rows kept for evaluation."""
+"""The record of how a network was learned: its targets, the end of the run, and the rows kept for evaluation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from herdcli.schema import Array, array
 
 @dataclass(frozen=True)
 class Fit:
-    """Part of a learned `network`.
+    """The record of a fit, which a learned `network` contains.
 
     scope, target   the clusters whose marginals were given, and those marginals, flat as in a network.
-    residual_trace  one entry an iteration; residual is the last: for most algorithms the largest difference between a
+    residual_trace  one entry per iteration; `residual` is the last.  For most algorithms it is the largest difference between a
                     marginal of the model and the given one before the iteration's scaling.
-    log_likelihood  mean over the training rows, nats; NaN where log Z could not be computed.  rows  0 without rows.
+    log_likelihood  mean over the training rows, in nats; NaN if log Z could not be computed.
+    rows            number of training rows, 0 if the fit used none.
     """
 
     scope: Array = array("S", "variables of all clusters", kind="iu")
@@ -36,7 +37,7 @@ class Fit:
     smoothing: float = 0.0
 
     def targets(self, cardinality: Array) -> list[tuple[tuple[int, ...], Array]]:
-        """Scope and given marginal of each cluster."""
+        """Return the scope and the given marginal of each cluster."""
         ends, cells, scope = self.scope_offset.tolist(), self.target_offset.tolist(), self.scope.tolist()
         found: list[tuple[tuple[int, ...], Array]] = []
         for (first, last), (low, high) in zip(pairwise(ends), pairwise(cells), strict=True):

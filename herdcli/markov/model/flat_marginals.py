@@ -1,4 +1,4 @@
-"""Marginals of many variables and cliques as flat arrays that are read like lists: nothing is made for one that nobody asks for."""
+"""Marginals of many variables and cliques as flat arrays that are read like lists; items are created only on access."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from herdcli.schema import Array
 
 
 class FlatMarginals(Sequence[Array]):
-    """Marginals of variables, one after the other, with where each begins, and the end."""
+    """Concatenated marginals of variables, with their offsets."""
 
     def __init__(self, values: Array, offset: Array) -> None:
         self.values, self.offset = values, offset
@@ -33,7 +33,7 @@ class FlatMarginals(Sequence[Array]):
 
 
 class FlatCliques(Sequence[Factor]):
-    """Scopes and tables of cliques, one after the other, tables in C order; shapes are those of the cardinalities (N,)."""
+    """Concatenated scopes and tables of cliques, tables in C order; the cardinalities (N,) give the shapes."""
 
     def __init__(self, scope: Array, scope_offset: Array, table: Array, table_offset: Array, cardinality: Array) -> None:
         self.scope, self.scope_offset, self.table, self.table_offset = scope, scope_offset, table, table_offset
@@ -56,13 +56,13 @@ class FlatCliques(Sequence[Factor]):
 
 
 def pair_cliques(first: Array, second: Array, table: Array, cardinality: Array) -> FlatCliques:
-    """Cliques of two variables with two states each, tables (E, 2, 2)."""
+    """Return cliques of two variables with two states each, given tables (E, 2, 2)."""
     scope = np.stack([first, second], axis=1).ravel()
     count = np.arange(len(first) + 1)
     return FlatCliques(scope, 2 * count, table.ravel(), 4 * count, cardinality)
 
 
 def no_cliques(cardinality: Array) -> FlatCliques:
-    """None at all."""
+    """Return an empty sequence of cliques."""
     none, start = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     return FlatCliques(none, start, np.empty(0), start, cardinality)

@@ -1,4 +1,4 @@
-"""Each variable given all the others: what Gibbs sampling draws from and the pseudo-likelihood is a sum of."""
+"""Full conditionals: the distribution of each variable given all others, used by Gibbs sampling and the pseudo-likelihood."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class Conditionals:
-    """Of each variable the (factor, stride) pairs that it is in; strides (F, N) into flat tables."""
+    """The factors that contain each variable (`owners`), and the strides (F, N) of variables in flat tables."""
 
     cardinality: Array
     strides: Array
     owners: list[list[int]]
 
     def cells(self, x: Array) -> Array:
-        """(n, F) the cell of each factor that a row is in."""
-        # Whole numbers below 2^53 are exact in floating point, whose products BLAS takes.
+        """Return the cell (n, F) of each factor's flat table that each row is in."""
+        # The product is computed in floating point, so that BLAS does it; whole numbers below 2^53 are exact.
         return np.asarray((x.astype(np.float64) @ self.strides.T.astype(np.float64)).astype(np.int64))
 
     def probabilities(self, i: int, x: Array, cells: Array, log_tables: Sequence[Array]) -> Array:
-        """(n, card) P(x_i | the other variables)."""
+        """Return P(x_i | the other variables), (n, card)."""
         states = np.arange(int(self.cardinality[i]))
         logits = np.zeros((len(x), len(states)))
         for a in self.owners[i]:
             stride = int(self.strides[a, i])
-            # Of log P only factors over x_i vary with it; a cell less stride times x_i is the cell with x_i = 0 and the rest of the row.
+            # Only factors over x_i depend on it.  A cell minus stride times x_i is the cell with x_i = 0 and the same other variables.
             logits += log_tables[a][(cells[:, a] - stride * x[:, i])[:, None] + stride * states]
         logits -= logits.max(axis=1, keepdims=True)
         p = np.exp(logits)
@@ -37,7 +37,7 @@ class Conditionals:
         return p
 
     def sweep(self, x: Array, log_tables: Sequence[Array], random: np.random.Generator) -> None:
-        """One Gibbs sweep of rows (n, N) int64, in place."""
+        """Do one Gibbs sweep of rows (n, N) int64, in place."""
         cells = self.cells(x)
         for i in range(x.shape[1]):
             p = self.probabilities(i, x, cells, log_tables)
@@ -49,7 +49,7 @@ class Conditionals:
 
 
 def full_conditionals(cardinality: Array, scopes: Sequence[tuple[int, ...]]) -> Conditionals:
-    """For factors over these scopes."""
+    """Return the conditionals for factors over these scopes."""
     strides = np.zeros((len(scopes), len(cardinality)), dtype=np.int64)
     owners: list[list[int]] = [[] for _ in cardinality]
     for a, scope in enumerate(scopes):

@@ -1,6 +1,6 @@
-"""The `network` artifact: discrete variables and factors, stored flat, with what is observed of it.
+"""The `network` artifact: discrete variables and factors, stored flat, with observed marginals.
 
-P(x) = (1/Z) Π_a f_a(x_a).  Tables are in C order: the last variable of a scope runs fastest.
+P(x) = (1/Z) Π_a f_a(x_a).  Tables are in C order: the last variable of a scope varies fastest.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ MOST_AXES = 60  # NumPy arrays have at most 64
 
 @dataclass(frozen=True)
 class Network:
-    """Variables 0 … N−1 and F factors; factor a has scope[scope_offset[a]:scope_offset[a+1]] and the table alike.
+    """A network of variables 0 … N−1 and F factors.
 
-    observed, observed_marginal  variables whose marginals are given (generalised inference), and those marginals one
-                                 after the other.  directed  factor a is P(last of its scope | the others).
+    Factor a has the scope scope[scope_offset[a]:scope_offset[a+1]]; its table is stored in the same way.
+
+    observed           variables whose marginals are given (generalised inference).
+    observed_marginal  those marginals, concatenated.
+    directed           True if each factor a is P(last of its scope | the others).
     """
 
     cardinality: Array = array("N", "number of states of each variable", kind="iu", dtype="i8")
@@ -40,10 +43,10 @@ class Network:
     names: list[str] | None = None
     states: list[str] | None = None  # names of all states, variable by variable
     directed: bool = False
-    fit: Fit | None = None  # how it was learned
+    fit: Fit | None = None  # the record of how it was learned
 
     def validate(self) -> None:
-        """Raise DataError for whatever no network can have."""
+        """Raise DataError if the network is invalid."""
         validate_network(self)
 
     @property
@@ -57,11 +60,11 @@ class Network:
         return len(self.scope_offset) - 1
 
     def scope_of(self, a: int) -> tuple[int, ...]:
-        """The variables of factor a."""
+        """Return the variables of factor a."""
         return tuple(self.scope[self.scope_offset[a] : self.scope_offset[a + 1]].tolist())
 
     def factors(self) -> Iterator[Factor]:
-        """Scope and table of every factor, the table with one axis a variable."""
+        """Iterate over the scope and table of every factor; the table has one axis per variable."""
         scope, starts = self.scope.tolist(), self.scope_offset.tolist()
         cardinality, cells = self.cardinality.tolist(), self.table_offset.tolist()
         for a in range(self.factor_count):
@@ -69,23 +72,26 @@ class Network:
             yield variables, self.table[cells[a] : cells[a + 1]].reshape([cardinality[i] for i in variables])
 
     def name(self, i: int) -> str:
-        """The name of a variable, else x and its number."""
+        """Return the name of a variable, or x and its number if it has none."""
         return self.names[i] if self.names else f"x{i}"
 
     def states_of(self, i: int) -> list[str]:
-        """The names of the states of a variable, none where they have none."""
+        """Return the names of the states of a variable, empty if they have none."""
         if self.states is None:
             return []
         first = int(self.cardinality[:i].sum())
         return self.states[first : first + int(self.cardinality[i])]
 
     def state_name(self, i: int, state: int) -> str:
-        """The name of a state, else its number."""
+        """Return the name of a state, or its number if it has none."""
         own = self.states_of(i)
         return own[state] if own else str(state)
 
     def factor_name(self, a: int) -> str:
-        """A factor as whoever wrote the network knows it: the table of a variable, a factor over variables with names, else its number."""
+        """Return a description of a factor for messages.
+
+        It is the table of a variable, the factor over named variables, or the factor's number.
+        """
         scope = self.scope_of(a)
         if self.directed and scope:
             return f"the table of {self.name(scope[-1])}"
@@ -94,7 +100,7 @@ class Network:
         return f"factor {a}"
 
     def observations(self) -> dict[int, Array]:
-        """The marginals that were stored with the network."""
+        """Return the marginals that are stored with the network."""
         if self.observed is None or self.observed_marginal is None:
             return {}
         ends = np.cumsum(self.cardinality[self.observed])
@@ -104,9 +110,10 @@ class Network:
 
 @dataclass(frozen=True, kw_only=True)
 class Conditioned(Network):
-    """A network under evidence.  cardinality_before  (N,) the numbers of states without it; scopes are those without it too.
+    """A network conditioned on evidence.
 
-    before  the network without evidence.
+    cardinality_before  (N,) the numbers of states without evidence; scopes are the same with and without it.
+    before              the network without evidence.
     """
 
     cardinality_before: Array
@@ -114,12 +121,12 @@ class Conditioned(Network):
 
 
 def states_before(network: Network) -> Array:
-    """The number of states of each variable before any evidence."""
+    """Return the number of states of each variable without evidence."""
     return network.cardinality_before if isinstance(network, Conditioned) else network.cardinality
 
 
 def build_network(cardinality: Sequence[int] | Array, factors: Iterable[Factor], **more: Any) -> Network:
-    """A network of scopes and tables (any shape with the right number of values, C order)."""
+    """Build a network from scopes and tables (any shape with the right number of values, C order)."""
     factors = list(factors)
     lengths = [len(scope) for scope, _ in factors]
     sizes = [np.size(table) for _, table in factors]
@@ -136,7 +143,7 @@ def build_network(cardinality: Sequence[int] | Array, factors: Iterable[Factor],
 
 
 def validate_network(network: Network) -> Network:
-    """The network itself.  Raises DataError, naming the factor, for whatever no network can have."""
+    """Return the network after checking it.  Raises DataError with the factor's name if it is invalid."""
     n, cardinality = network.count, network.cardinality
     if n == 0:
         raise DataError("the network has no variables")
@@ -159,7 +166,7 @@ def validate_network(network: Network) -> Network:
 
 
 def _check_extras(network: Network) -> None:
-    """Names, lattice and observed variables belong to the variables there are."""
+    """Raise DataError unless names, states, lattice and observed variables fit the variables."""
     if network.names is not None and len(network.names) != network.count:
         raise DataError(f"/names has {len(network.names)} names for {network.count} variables")
     if network.states is not None and len(network.states) != int(network.cardinality.sum()):
@@ -177,11 +184,11 @@ def _check_extras(network: Network) -> None:
 
 
 def _suspicious_factors(network: Network) -> Array:
-    """(F,) which factors cannot be right: told apart for all at once, explained one by one."""
+    """Return a mask (F,) of invalid factors, computed for all factors at once; the caller explains each of them."""
     widths, cells = np.diff(network.scope_offset), np.diff(network.table_offset)
     sizes = _reduce_each(np.multiply, network.cardinality[network.scope].astype(np.float64), network.scope_offset, 1.0)
     wrong: Array = (widths > MOST_AXES) | (cells != sizes)
-    # NaN is neither at least 0 nor at most the largest float64, and both of the extremes of a table that has one are NaN.
+    # Comparisons with NaN are False, and both extremes of a table that contains NaN are NaN.
     wrong |= ~(_reduce_each(np.minimum, network.table, network.table_offset, np.nan) >= 0)
     largest = _reduce_each(np.maximum, network.table, network.table_offset, np.nan)
     wrong |= ~((largest > 0) & (largest < np.inf))
@@ -190,7 +197,7 @@ def _suspicious_factors(network: Network) -> Array:
 
 
 def _reduce_each(ufunc: np.ufunc, values: Array, offset: Array, empty: float) -> Array:
-    """A ufunc over each part of flat values; what empty parts give is told."""
+    """Apply a ufunc to each part of flat values; `empty` is the result for empty parts."""
     made = np.full(len(offset) - 1, empty)
     filled = np.flatnonzero(offset[1:] > offset[:-1])
     if len(filled):
@@ -200,7 +207,7 @@ def _reduce_each(ufunc: np.ufunc, values: Array, offset: Array, empty: float) ->
 
 
 def _repeated_variables(network: Network, widths: Array) -> Array:
-    """The factors that name a variable twice."""
+    """Return the factors that contain a variable twice."""
     found = [np.empty(0, dtype=np.int64)]
     for width in np.flatnonzero(np.bincount(widths)).tolist():
         if width > 1:
@@ -233,13 +240,13 @@ def _check_factor(network: Network, a: int) -> None:
 
 
 def product_text(states: Sequence[int]) -> str:
-    """Numbers of states as 2 × 3 × 2; of many the first, and how many there are."""
+    """Return numbers of states as text, such as 2 × 3 × 2; of many, the first few and their number."""
     few = " × ".join(map(str, states[:6])) or "1"
     return few if len(states) <= 8 else f"{few} × … of {len(states)}"
 
 
 def check_marginal(network: Network, i: int, marginal: Array) -> Array:
-    """A marginal of variable i, as float64 that sums to one.  Raises DataError for one that cannot be."""
+    """Return a marginal of variable i as float64 that sums to one.  Raises DataError if it is invalid."""
     p = np.asarray(marginal, dtype=np.float64)
     states, name = int(network.cardinality[i]), network.name(i)
     if len(p) != states:
@@ -253,9 +260,9 @@ def check_marginal(network: Network, i: int, marginal: Array) -> Array:
 
 
 def condition_network(network: Network, evidence: Mapping[int, int]) -> Network:
-    """The network with some variables held at one state: they keep their number and have cardinality 1.
+    """Return the network with some variables fixed at one state; they keep their number and have cardinality 1.
 
-    log Z of the result is log P(evidence) + log Z.  Raises NegativeResult if a factor then is zero everywhere.
+    log Z of the result is log P(evidence) + log Z.  Raises NegativeResult if a factor is then zero everywhere.
     """
     if not evidence:
         return network
@@ -282,14 +289,17 @@ def condition_network(network: Network, evidence: Mapping[int, int]) -> Network:
 
 
 def reduce_factor(network: Network, factor: Factor) -> Factor:
-    """A factor without its variables of one state, which are constants."""
+    """Return a factor without its variables of one state, which are constants."""
     scope, table = factor
     free = tuple(i for i in scope if network.cardinality[i] > 1)
     return free, table.reshape([int(network.cardinality[i]) for i in free])
 
 
 def reorder_variables(network: Network, order: Sequence[int]) -> Network:
-    """The same distribution with variable order[j] as variable j, without the record of a fit.  order is a permutation."""
+    """Return the same distribution with variable order[j] as variable j, without the record of a fit.
+
+    order  a permutation.
+    """
     place = np.argsort(np.asarray(order, dtype=np.int64))
     ends = np.concatenate(([0], np.cumsum(network.cardinality)))
     states, names = network.states, network.names
@@ -314,7 +324,7 @@ def check_state(network: Network, i: int, state: int) -> None:
 
 
 def with_observed_marginals(network: Network, marginals: Mapping[int, Array]) -> Network:
-    """The network with these observed marginals in place of its own."""
+    """Return the network with these observed marginals in place of its own."""
     if not marginals:
         return replace(network, observed=None, observed_marginal=None)
     order = sorted(marginals)
@@ -323,7 +333,7 @@ def with_observed_marginals(network: Network, marginals: Mapping[int, Array]) ->
 
 
 def with_likelihoods(network: Network, likelihoods: Mapping[int, Array]) -> Network:
-    """The network with a factor more for each variable that has likelihood ("virtual", soft) evidence."""
+    """Return the network with one more factor for each variable that has likelihood ("virtual", soft) evidence."""
     extra: list[Factor] = [((i,), np.asarray(values, dtype=np.float64)) for i, values in sorted(likelihoods.items())]
     if not extra:
         return network

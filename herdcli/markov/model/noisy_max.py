@@ -1,10 +1,10 @@
-"""Noisy-or and noisy-max: an effect is the strongest of what each cause brings about by itself, and of a leak.
+"""Noisy-or and noisy-max: the effect is the strongest of the effects of each single cause and of a leak.
 
-With states ordered from the strongest (0) to the weakest (r − 1) the effect is the least index, so that
+If states are ordered from the strongest (0) to the weakest (r − 1), the effect is the smallest index, so that
 
     P(X ≥ k | a) = P(leak ≥ k) Π_i P(Z_i ≥ k | a_i).
 
-Source: Pearl (1988), sec. 4.3.2, for noisy-or; Díez (1993) for noisy-max; Olesen et al. (1989) for parents that are divorced.
+Source: Pearl (1988), sec. 4.3.2, for noisy-or; Díez (1993) for noisy-max; Olesen et al. (1989) for divorced parents.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ import numpy as np
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_CELLS = 1 << 12  # of a table that is written out
+MOST_CELLS = 1 << 12  # of a table that is expanded
 
 
 @dataclass(frozen=True)
 class NoisyMax:
-    """causes  of each parent (its states, r): P(Z_i | a_i).  leak  (r,).  States of the effect from the strongest on, unless `rising`."""
+    """The parameters of a noisy-max model.
+
+    causes  for each parent (its states, r): P(Z_i | a_i).
+    leak    (r,).
+    rising  False if states of the effect are ordered from the strongest to the weakest, True for the reverse order.
+    """
 
     causes: Sequence[Array]
     leak: Array
@@ -29,7 +34,7 @@ class NoisyMax:
 
 
 def expand_table(model: NoisyMax) -> Array:
-    """P(effect | parents), with an axis a parent and the effect last."""
+    """Return P(effect | parents), with one axis per parent and the effect last."""
     made = _order_states(model.leak, model)
     for k, cause in enumerate(model.causes):
         own = _order_states(cause, model)
@@ -38,9 +43,9 @@ def expand_table(model: NoisyMax) -> Array:
 
 
 def divorce_parents(model: NoisyMax) -> list[Array]:
-    """Tables of n − 1 variables for n ≥ 3 parents, the last of them the effect; all have the states of the effect.
+    """Return tables of n − 1 variables for n ≥ 3 parents; the last variable is the effect, and all have its states.
 
-    The first is given parents 0 and 1; each other one is given the variable before it and the next parent.
+    The first table is conditional on parents 0 and 1, each other one on the variable before it and the next parent.
     """
     first = minimum_distribution(_order_states(model.leak, model), _order_states(model.causes[0], model))
     made = [_order_states(minimum_distribution(first[:, None], _order_states(model.causes[1], model)[None]), model)]
@@ -51,7 +56,7 @@ def divorce_parents(model: NoisyMax) -> list[Array]:
 
 
 def minimum_distribution(p: Array, q: Array) -> Array:
-    """The distribution of the lesser of two independent indices, over the last axis; sums of products that are not negative."""
+    """Return the distribution of the smaller of two independent indices, over the last axis, by sums of non-negative products."""
     above = np.cumsum(q[..., ::-1], axis=-1)[..., ::-1]
     beyond = np.concatenate([np.cumsum(p[..., ::-1], axis=-1)[..., ::-1][..., 1:], np.zeros((*p.shape[:-1], 1))], axis=-1)
     found: Array = p * above + beyond * q
@@ -59,5 +64,5 @@ def minimum_distribution(p: Array, q: Array) -> Array:
 
 
 def _order_states(table: Array, model: NoisyMax) -> Array:
-    """A table with the strongest state of the effect first, or in the order of the file again."""
+    """Reverse the states of the effect if the model is `rising`, so that the strongest is first, or back to the order of the file."""
     return table[..., ::-1] if model.rising else table

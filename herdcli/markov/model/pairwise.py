@@ -1,8 +1,8 @@
-"""A network as nodes and edges, which is what messages are passed on.
+"""Reduction of a network to nodes and edges, on which messages are passed.
 
 Factors over one variable become potentials, factors over the same pair are multiplied, and a factor over more becomes an
 auxiliary node whose states are the factor's non-zero cells, joined to each of its variables by a table of zeros and ones.
-Source: Weiss & Freeman (2001), sec. 2; the Bethe free energy of the reduction is that of the factor graph.
+Source: Weiss & Freeman (2001), sec. 2; the Bethe free energy of the reduction equals that of the factor graph.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SMALLEST = -708.0  # log of the smallest normal float64, about
+SMALLEST = -708.0  # approximate log of the smallest normal float64
 
 
 @dataclass(frozen=True)
 class PairwiseNetwork:
-    """N nodes (`variables` of them the network's own) and E edges; see numpy_markov for the arrays of `arrays`.
+    """A network of N nodes and E edges; the first `variables` nodes are those of the original network.
 
-    log_scale  what was divided out of potentials and tables.  auxiliary  node -> (scope, cells) of a larger factor.
+    See numpy_markov for the arrays in `arrays`.
+
+    log_scale  log of the constant that was divided out of potentials and tables.
+    auxiliary  node -> (scope, cells) of a larger factor.
     """
 
     tail: Array
@@ -51,7 +54,7 @@ class PairwiseNetwork:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """What the loops of `fast` take."""
+        """The arguments of the loops in `fast`."""
         return (
             self.tail, self.head, self.cardinality, self.node_offset, self.potential, self.table_offset, self.table,
             self.message_offset, self.in_offset, self.in_edge,
@@ -62,31 +65,31 @@ class PairwiseNetwork:
         return np.diff(self.in_offset)
 
     def neighbours(self, i: int) -> Array:
-        """Nodes joined to i, in the order of the edges that enter it."""
+        """Return the nodes joined to i, in the order of the edges that enter it."""
         found: Array = self.tail[self.in_edge[self.in_offset[i] : self.in_offset[i + 1]]]
         return found
 
     def incoming_edges(self, i: int) -> Array:
-        """Directed edges that enter i."""
+        """Return the directed edges that enter i."""
         found: Array = self.in_edge[self.in_offset[i] : self.in_offset[i + 1]]
         return found
 
     def scratch(self) -> Array:
-        """Work space of the loops."""
+        """Allocate work space for the loops in `fast`."""
         return np.empty(4 * int(self.cardinality.max()))
 
     def table_of(self, e: int) -> Array:
-        """ψ of undirected edge e, rows the tail of directed edge 2e."""
+        """Return ψ of undirected edge e; its rows belong to the tail of directed edge 2e."""
         rows, columns = self.cardinality[self.tail[2 * e]], self.cardinality[self.head[2 * e]]
         found: Array = self.table[self.table_offset[e] : self.table_offset[e + 1]].reshape(rows, columns)
         return found
 
     def uniform_messages(self) -> Array:
-        """Messages that say nothing."""
+        """Return uniform messages."""
         return np.ones(int(self.message_offset[-1]))
 
     def fixed_marginals(self, marginals: dict[int, Array]) -> tuple[Array, Array]:
-        """(N,) uint8 which nodes have a given marginal, and those marginals over all states, flat."""
+        """Return which nodes have a given marginal, (N,) uint8, and those marginals over all states, flat."""
         fixed, target = np.zeros(self.nodes, dtype=np.uint8), np.zeros(int(self.node_offset[-1]))
         for i, p in marginals.items():
             fixed[i] = 1
@@ -95,7 +98,7 @@ class PairwiseNetwork:
 
 
 def reduce_to_pairwise(network: Network) -> PairwiseNetwork:
-    """The nodes and edges of a network, without the states and cells that zeros forbid.
+    """Return the nodes and edges of a network, without the states and cells that zeros exclude.
 
     Raises NegativeResult if the factors leave a variable no state.
     """
@@ -126,8 +129,8 @@ def reduce_to_pairwise(network: Network) -> PairwiseNetwork:
             auxiliary[node] = (tuple(wide), cells)
             units.append(logs.ravel()[cells])
             for i, at in zip(wide, np.unravel_index(cells, logs.shape), strict=True):
-                # A cell says each x_i, so edge (i, node) has the entropy of the node and its n edges together n times it; the
-                # node's (1 − n_a) H(b_a) leaves one H(b_a) for the factor, as in the Bethe free energy of the factor graph.
+                # A cell determines each x_i, so edge (i, node) has the entropy of the node, and its n edges together n times that entropy.
+                # With the node's (1 − n_a) H(b_a), one H(b_a) remains for the factor, as in the Bethe free energy of the factor graph.
                 pairs[i, node] = np.where(np.arange(states[i])[:, None] == at[None], 0.0, -np.inf)
     return _assemble(network, units, pairs, auxiliary, log_scale)
 
@@ -175,7 +178,7 @@ def _require_float64(
     nodes: list[tuple[int, ...]],
     auxiliary: dict[int, tuple[tuple[int, ...], Array]],
 ) -> None:
-    """Raise Diverged where a log table spans more than a float64 holds: its smallest values would become zeros."""
+    """Raise Diverged if a log table spans more than float64 can represent: its smallest values would become zeros."""
     for logs, top, scope in zip(tables, tops, nodes, strict=True):
         span = top - float(logs.min(initial=top, where=np.isfinite(logs)))
         if span > -SMALLEST:

@@ -1,8 +1,8 @@
-"""Which states the zeros of the factors leave possible, by generalised arc consistency.
+"""The states that the zeros of the factors leave possible, by generalised arc consistency.
 
-A state of a variable stays as long as every factor over the variable has a cell above zero that agrees with it and with what
-stays of the factor's other variables.  What goes has probability zero; what stays may have too, as factors are looked at one at
-a time.  On trees nothing that stays is impossible.  Source: Mackworth (1977), AC-3.
+A state of a variable is kept if every factor over the variable has a cell above zero that agrees with it and with the
+kept states of the factor's other variables.  Removed states have probability zero.  Kept states may have probability zero too,
+because factors are considered one at a time; on trees they do not.  Source: Mackworth (1977), AC-3.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IMPOSSIBLE = "no joint state is possible: the evidence, or the zeros of the fact
 
 
 def possible_states(network: Network) -> list[Array]:
-    """For each variable (card,) bool, the states that stay.  Raises NegativeResult, naming a variable that none is left of."""
+    """Return the kept states of each variable, (card,) bool.  Raises NegativeResult with the variable's name if none is left."""
     kept = [np.ones(count, dtype=bool) for count in network.cardinality.tolist()]
     factors = [(scope, table > 0) for scope, table in network.factors()]
     holding: list[list[int]] = [[] for _ in kept]
@@ -51,7 +51,7 @@ def possible_states(network: Network) -> list[Array]:
 
 
 def possible_cells(possible: Array, kept: list[Array]) -> Array:
-    """The cells of a table of booleans that agree with what stays of each axis."""
+    """Restrict a table of booleans to the cells that agree with the kept states of each axis."""
     for axis, stays in enumerate(kept):
         if not stays.all():
             possible = possible & stays.reshape([-1 if k == axis else 1 for k in range(possible.ndim)])
@@ -60,16 +60,16 @@ def possible_cells(possible: Array, kept: list[Array]) -> Array:
 
 @dataclass(frozen=True)
 class TrimmedNetwork:
-    """A network without the states that its zeros make impossible; a variable of which one is left is a constant.
+    """A network without the states that its zeros make impossible; a variable with one remaining state is a constant.
 
-    kept  for each variable the states that stay, None where all of all variables do.
+    kept  for each variable the kept states, None if all states of all variables are kept.
     """
 
     network: Network
     kept: list[Array] | None
 
     def nodes(self, marginals: list[Array]) -> list[Array]:
-        """Marginals of variables over all their states."""
+        """Expand marginals of variables to all their states."""
         if self.kept is None:
             return marginals
         made = [np.zeros(len(stays)) for stays in self.kept]
@@ -78,7 +78,7 @@ class TrimmedNetwork:
         return made
 
     def factors(self, marginals: list[Factor]) -> list[Factor]:
-        """Marginals of factors over all states."""
+        """Expand marginals of factors to all states."""
         if self.kept is None:
             return marginals
         made = []
@@ -90,7 +90,7 @@ class TrimmedNetwork:
 
 
 def trim_network(network: Network) -> TrimmedNetwork:
-    """The network on the states that `possible_states` leaves.  Raises NegativeResult where a variable has none."""
+    """Return the network restricted to the states that `possible_states` keeps.  Raises NegativeResult if a variable has none."""
     if network.table.all():
         return TrimmedNetwork(network, None)
     kept = possible_states(network)
@@ -106,12 +106,12 @@ def trim_network(network: Network) -> TrimmedNetwork:
 
 
 def _possible_without_evidence(network: Network, now: Array) -> Array:
-    """How many states of each variable stay without the evidence, which only takes some away."""
+    """Return the number of kept states of each variable without the evidence, which only removes states."""
     if not isinstance(network, Conditioned):
         return now
     if network.before is None:
         return network.cardinality_before
     try:
         return np.array([int(stays.sum()) for stays in possible_states(network.before)], dtype=np.int64)
-    except NegativeResult:  # of the variable that evidence leaves no state either
+    except NegativeResult:  # a variable has no state even without the evidence
         return network.cardinality_before

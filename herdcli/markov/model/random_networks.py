@@ -1,4 +1,4 @@
-"""Boltzmann machines made from a seed, for tests and experiments: lattices, trees, random graphs.
+"""Random Boltzmann machines generated from a seed, for tests and experiments: lattices, trees, random graphs.
 
 P(x) ∝ exp(Σ W_ij x_i x_j + Σ b_i x_i), x ∈ {0,1}^N, W_ij ~ N(0, σ_w²), b_i ~ N(−½ Σ_j W_ij, σ_b²): with σ_b = 0 every mean is ½.
 Source: Teh (2003), sec. 5.7.
@@ -13,11 +13,11 @@ from herdcli.markov.model.network import Network, with_observed_marginals
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-LARGEST_WEIGHT = 700.0  # exp of more is no float64
+LARGEST_WEIGHT = 700.0  # exp of more overflows float64
 
 
 def grid_edges(rows: int, columns: int) -> Array:
-    """(E, 2) the edges of a lattice whose variables are numbered row by row: to the right, then down."""
+    """Return the edges (E, 2) of a lattice whose variables are numbered row by row: first those to the right, then those down."""
     at = np.arange(rows * columns).reshape(rows, columns)
     right = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
     down = np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)
@@ -25,13 +25,13 @@ def grid_edges(rows: int, columns: int) -> Array:
 
 
 def tree_edges(nodes: int, random: np.random.Generator) -> Array:
-    """(N−1, 2) a random recursive tree: node i hangs on one of those before it."""
+    """Return the edges (N−1, 2) of a random recursive tree: the parent of node i is one of the nodes before it."""
     parents = [int(random.integers(i)) for i in range(1, nodes)]
     return np.array([(parent, i) for i, parent in enumerate(parents, 1)], dtype=np.int64).reshape(-1, 2)
 
 
 def random_edges(nodes: int, degree: float, random: np.random.Generator) -> Array:
-    """(E, 2) each pair joined with probability degree/(N−1)."""
+    """Return random edges (E, 2): each pair is joined with probability degree/(N−1)."""
     if degree > nodes - 1:
         raise BadUsage(f"--degree {degree:g} is more than {nodes} nodes can have")
     count = int(random.binomial(nodes * (nodes - 1) // 2, degree / max(1, nodes - 1)))
@@ -44,7 +44,7 @@ def random_edges(nodes: int, degree: float, random: np.random.Generator) -> Arra
 
 
 def random_weights(nodes: int, edges: Array, sigma_w: float, sigma_b: float, random: np.random.Generator) -> tuple[Array, Array]:
-    """Weights (E,) and biases (N,)."""
+    """Draw weights (E,) and biases (N,)."""
     W = sigma_w * random.standard_normal(len(edges))
     incoming = np.bincount(edges[:, 0], W, nodes) + np.bincount(edges[:, 1], W, nodes)
     # With x = (1 + s)/2 the field on spin s_i is ½ b_i + ¼ Σ_j W_ij, which this makes ½ σ_b times a normal:
@@ -54,7 +54,7 @@ def random_weights(nodes: int, edges: Array, sigma_w: float, sigma_b: float, ran
 
 
 def network_from_weights(edges: Array, W: Array, b: Array, *, shape: Array | None = None) -> Network:
-    """The network of a Boltzmann machine: a factor (1, e^b) for each unit, then (1, 1, 1, e^W) for each edge."""
+    """Return the network of a Boltzmann machine: a factor (1, e^b) for each unit, then (1, 1, 1, e^W) for each edge."""
     largest = float(max(np.abs(W).max(initial=0), np.abs(b).max(initial=0)))
     if largest > LARGEST_WEIGHT:
         raise BadUsage(f"a random weight is {largest:.4g}, but tables hold at most e^{LARGEST_WEIGHT:g}", hint="use a smaller --sigma-w")
@@ -73,21 +73,24 @@ def network_from_weights(edges: Array, W: Array, b: Array, *, shape: Array | Non
 
 
 def border_variables(rows: int, columns: int) -> Array:
-    """The variables on the edge of a lattice."""
+    """Return the variables on the border of a lattice."""
     at = np.arange(rows * columns).reshape(rows, columns)
     inner = at[1:-1, 1:-1].ravel()
     return np.setdiff1d(at.ravel(), inner)
 
 
 def observe_random_marginals(network: Network, nodes: Array, sigma_alpha: float, random: np.random.Generator) -> Network:
-    """The network with marginals P(x_i = 1) = 1/(1+e^α), α ~ N(0, σ_α²), observed at `nodes`."""
+    """Return the network with observed marginals P(x_i = 1) = 1/(1+e^α), α ~ N(0, σ_α²), at `nodes`."""
     alpha = sigma_alpha * random.standard_normal(len(nodes))
     on = 1 / (1 + np.exp(alpha))
     return with_observed_marginals(network, {int(i): np.array([1 - p, p]) for i, p in zip(nodes, on, strict=True)})
 
 
 def generation_bytes(structure: str, *, rows: int, columns: int, nodes: int, degree: float) -> int:
-    """Bytes that `generate` needs: edges, tables and offsets in arrays, the edges of trees and random graphs as Python objects first."""
+    """Return the bytes that `generate` needs: edges, tables and offsets in arrays.
+
+    The edges of trees and random graphs are Python objects first.
+    """
     if structure == "grid":
         return 450 * rows * columns
     return 450 * nodes if structure == "tree" else nodes * (150 + int(150 * degree))
@@ -97,7 +100,10 @@ def generate(
     structure: str, *, rows: int = 5, columns: int = 5, nodes: int = 25, degree: float = 4.0,
     sigma_w: float = 1.0, sigma_b: float = 1.0, observe: str | None = None, sigma_alpha: float = 1.0, seed: int = 0,
 ) -> Network:  # fmt: skip
-    """A `grid` of rows × columns, or a `tree` or `random` graph on `nodes`; observe: `border_variables` (grids), `leaves` or None."""
+    """Generate a `grid` of rows × columns, or a `tree` or `random` graph on `nodes`.
+
+    observe  `border_variables` (grids only), `leaves` or None.
+    """
     random = generator(seed, Stream.NETWORK)
     shape = None
     if structure == "grid":

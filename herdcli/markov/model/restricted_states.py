@@ -1,4 +1,4 @@
-"""A network without the states that its zeros forbid, so that messages and samplers meet fewer of them."""
+"""Restriction of a network to the states that its zeros allow, so that messages and samplers have fewer of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class RestrictedNetwork:
-    """`network` has the possible states alone; states[i] are their numbers.  Factors over no free variable are in `constant`."""
+    """A network restricted to the possible states; states[i] are their original numbers.
+
+    constant  sum of the logs of factors over no free variable.
+    """
 
     network: Network
     states: list[Array]
     constant: float
 
     def restored(self, x: dict[int, int]) -> dict[int, int]:
-        """States of the restricted network as those of the whole one."""
+        """Convert states of the restricted network to those of the whole one."""
         return {i: int(self.states[i][value]) for i, value in x.items()}
 
     def spread(self, marginals: list[Array], cardinality: Array) -> list[Array]:
-        """Marginals over all states, 0 for those that are not possible."""
+        """Expand marginals to all states, with 0 for those that are not possible."""
         made = []
         for p, kept, count in zip(marginals, self.states, cardinality.tolist(), strict=True):
             whole = np.zeros(count)
@@ -32,19 +35,19 @@ class RestrictedNetwork:
         return made
 
     def spread_table(self, scope: tuple[int, ...], p: Array, cardinality: Array) -> Array:
-        """A table over all states of its variables, 0 for those that are not possible."""
+        """Expand a table to all states of its variables, with 0 for those that are not possible."""
         made = np.zeros([int(cardinality[i]) for i in scope])
         made[np.ix_(*(self.states[i] for i in scope))] = p
         return made
 
 
 def restrict_network(network: Network) -> RestrictedNetwork:
-    """By generalised arc consistency.  Raises NegativeResult where it leaves a variable no state."""
+    """Restrict a network by generalised arc consistency.  Raises NegativeResult if a variable has no state left."""
     return restrict_to_states(network, [np.flatnonzero(stays) for stays in possible_states.possible_states(network)])
 
 
 def restrict_to_states(network: Network, kept: list[Array]) -> RestrictedNetwork:
-    """The network with some states of each variable, at least one; factors of one state are constants."""
+    """Restrict a network to some states of each variable, at least one; factors of one cell become constants."""
     small = build_network(
         [len(states) for states in kept], [(scope, table[np.ix_(*(kept[i] for i in scope))]) for scope, table in network.factors()]
     )

@@ -1,7 +1,7 @@
-"""Rows as counts: what learning needs of them, block by block, so that whoever has some of the rows can count those.
+"""Counts of rows, which are all that learning needs, block by block, so that each process can count its own rows.
 
-A block is 4,096 rows counted from row 0, of which the training rows are counted; the counts of blocks are added in the fixed tree of
-`numerics.block_statistics`.  A block knows only the states that it has seen: counts grow where another has seen more.
+A block is 4,096 rows, beginning at row 0; its training rows are counted.  The counts of blocks are added in the fixed tree of
+`numerics.block_statistics`.  A block knows only the states in its rows: counts are enlarged if another block has more states.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ Map = Callable[..., Iterable[Any]]
 
 @dataclass(frozen=True)
 class RowTally:
-    """Counts of some rows, of training rows by their weight.
+    """Counts of some rows; training rows are counted by their weight.
 
-    rows, mass  training rows, and their weight.      cells  counts of the clusters of more than two variables, one after the other.
+    rows   number of training rows.
+    mass   their total weight.
+    cells  counts of the clusters of more than two variables, concatenated.
     """
 
     rows: int
@@ -44,10 +46,11 @@ class RowTally:
 
 @dataclass(frozen=True, kw_only=True)
 class CountsShard(Shard):
-    """Counts of some of the units, and what all shards of a run must have alike.
+    """Counts of some of the units, with the attributes that all shards of a run must share.
 
-    cut     values from here on are the second of two states; NaN: values are states, or were read with all others.
-    given   whether the two values are those that the file's units have.   scopes, regions  as JSON.
+    cut              values from this one on are the second of two states; NaN if values are states, or were read with all others.
+    given            True if the two values are those of the units that the file declares.
+    scopes, regions  as JSON.
     """
 
     parts: list[RowTally]
@@ -63,7 +66,7 @@ class CountsShard(Shard):
     cardinality: Array | None = array("N", "states of each variable, where they have names", kind="i", low=1, high=256, optional=True)
 
     def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for tables of other sizes than their variables have."""
+        """Raise DataError if the shard is invalid, or if tables do not match the numbers of states."""
         super().validate()
         for part in self.parts:
             if part.rows < 0 or not 0 <= part.mass < np.inf:
@@ -82,17 +85,17 @@ class CountsShard(Shard):
 
     @property
     def named_scopes(self) -> list[Scope] | None:
-        """The clusters that were named, None where the structure is found from all counts."""
+        """The named clusters, None if the structure is found from all counts."""
         return _read_scopes("scopes", self.scopes, None)
 
     @property
     def named_regions(self) -> list[Scope]:
-        """The regions that were named."""
+        """The named regions."""
         return _read_scopes("regions", self.regions, None) or []
 
 
 def _read_scopes(name: str, text: str, variables: int | None) -> list[Scope] | None:
-    """Sets of variables from their JSON.  Raises DataError for what is none, and for variables beyond so many."""
+    """Parse sets of variables from JSON.  Raises DataError for invalid JSON, and for variables out of range."""
     try:
         found = json.loads(text)
         scopes = None if found is None else [tuple(scope) for scope in found]
@@ -106,7 +109,7 @@ def _read_scopes(name: str, text: str, variables: int | None) -> list[Scope] | N
 
 @dataclass(frozen=True)
 class StateBlock:
-    """Rows of a block as states x (m, N), what they are split into, their weights, and up to three of the values they had."""
+    """Rows of a block as states x (m, N), their splits, their weights, and up to three of their original values."""
 
     x: Array
     split: Array
@@ -115,7 +118,7 @@ class StateBlock:
 
 
 def tally_block(block: StateBlock, scopes: Sequence[Scope]) -> RowTally:
-    """The counts of a block."""
+    """Count the rows of a block."""
     train = block.split == 0
     x, weight = block.x[train], None if block.weight is None else np.asarray(block.weight, dtype=np.float64)[train]
     states = block.x.max(axis=0).astype(np.int64) + 1
@@ -145,7 +148,7 @@ def _count_cells(x: Array, weight: Array | None, scope: Scope, states: Array) ->
 
 
 def expand_tally(part: RowTally, states: Array, scopes: Sequence[Scope]) -> RowTally:
-    """The same counts where variables have more states."""
+    """Return the same counts with more states per variable."""
     if np.array_equal(part.states, states):
         return part
     offset = np.cumsum(states) - states
@@ -161,7 +164,7 @@ def expand_tally(part: RowTally, states: Array, scopes: Sequence[Scope]) -> RowT
 
 
 def cluster_counts(part: RowTally, scopes: Sequence[Scope]) -> list[Array]:
-    """The counts of each scope, one axis a variable."""
+    """Return the counts of each scope, one axis per variable."""
     shapes = [[int(part.states[i]) for i in scope] for scope in scopes]
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
     if ends[-1] != len(part.cells):
@@ -170,7 +173,7 @@ def cluster_counts(part: RowTally, scopes: Sequence[Scope]) -> list[Array]:
 
 
 def add_tallies(tally: RowTally, right: RowTally, scopes: Sequence[Scope]) -> RowTally:
-    """The counts of both, the rows of `tally` before those of `right`."""
+    """Add the counts of `tally` and `right`; rows of `tally` come first."""
     states = np.maximum(tally.states, right.states)
     a, b = expand_tally(tally, states, scopes), expand_tally(right, states, scopes)
     values = np.unique(np.concatenate([a.values, b.values]))
@@ -187,7 +190,7 @@ def add_tallies(tally: RowTally, right: RowTally, scopes: Sequence[Scope]) -> Ro
 
 
 def add_all(parts: Iterable[RowTally], scopes: Sequence[Scope]) -> RowTally:
-    """All parts, in the fixed tree: neighbours of equal size first, and at the end from the small ones to the large."""
+    """Add all parts in the fixed tree: neighbours of equal size first, and at the end from small parts to large ones."""
     sizes, held = list[int](), list[RowTally]()
     for part in parts:
         size = 1
@@ -203,14 +206,14 @@ def add_all(parts: Iterable[RowTally], scopes: Sequence[Scope]) -> RowTally:
 
 @dataclass
 class CountingState(PartialState):
-    """The units so far."""
+    """The units counted so far."""
 
     parts: list[RowTally]
 
 
 @dataclass(frozen=True)
 class Counting(UnitRun[CountingState]):
-    """The units of these numbers, as an algorithm: a unit a step."""
+    """An algorithm that counts the units of these numbers, one unit per step."""
 
     source: RowSource
     scopes: tuple[Scope, ...]
@@ -218,13 +221,16 @@ class Counting(UnitRun[CountingState]):
     state = CountingState  # the type of its states
 
     def part(self, own: range) -> RowTally:
-        """The counts of a unit."""
+        """Count the rows of one unit."""
         return add_all(process_blocks(self.source, own, tally_block, self.scopes, self.map, self.layout.at_once), self.scopes)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """All training rows as counts, in the place of `constraints.StateRows`.  known  larger clusters by their variables."""
+    """All training rows as counts; an alternative to `constraints.StateRows`.
+
+    known  larger clusters, by their variables.
+    """
 
     count: int
     mass: float
@@ -233,14 +239,14 @@ class Counts:
     known: dict[frozenset[int], tuple[Scope, Array]]
 
     def marginal(self, scope: Scope, shape: Sequence[int], smoothing: float = 0.0) -> Array:
-        """The empirical marginal, with `smoothing` rows' worth of uniform distribution mixed in."""
+        """Return the empirical marginal, mixed with a uniform distribution that counts as `smoothing` rows."""
         p = self._of(scope) / self.mass
         share = smoothing / (self.count + smoothing)
         mixed: Array = ((1 - share) * p + share / p.size).reshape(shape)
         return mixed
 
     def pair_table(self, cardinality: Array) -> Array:
-        """(Σ card, Σ card) the probabilities of all pairs of states."""
+        """Return the probabilities (Σ card, Σ card) of all pairs of states."""
         if not np.array_equal(cardinality, self.cardinality):
             raise ValueError("counts are of other variables")
         return self.table / self.mass
@@ -256,11 +262,11 @@ class Counts:
         return found.transpose([own.index(i) for i in scope])
 
     def log_potential(self, network: Network) -> float:
-        """The weighted mean of Σ log f_a(x_a) over rows; −∞ where one of them has a factor 0."""
+        """Return the weighted mean of Σ log f_a(x_a) over rows; −∞ if a factor is 0 for one of them."""
         total = 0.0
         for scope, table in network.factors():
-            # The mean over rows of log f_a(x_a) is Σ over the states of a of their share among the rows times log f_a; states
-            # that no row is in count for nothing, whatever f_a is there.
+            # The mean over rows of log f_a(x_a) is the sum over the states of a of their share of the rows times log f_a.  States that no
+            # row has contribute nothing, whatever f_a is.
             share = self._of(scope) / self.mass if scope else np.ones(())
             with np.errstate(divide="ignore"):
                 logs = np.log(table)
@@ -269,7 +275,7 @@ class Counts:
 
 
 def restrict_tally(part: RowTally, kept: Sequence[Array], scopes: Sequence[Scope]) -> RowTally:
-    """The same counts of these states of each variable alone, in order."""
+    """Return the counts restricted to these states of each variable, in order."""
     states = np.array([len(own) for own in kept], dtype=np.int64)
     places = np.concatenate([start + own for start, own in zip((np.cumsum(part.states) - part.states).tolist(), kept, strict=True)])
     cells = [counts[np.ix_(*(kept[i] for i in scope))].ravel() for scope, counts in zip(scopes, cluster_counts(part, scopes), strict=True)]
@@ -281,7 +287,7 @@ def restrict_tally(part: RowTally, kept: Sequence[Array], scopes: Sequence[Scope
 
 
 def seen_states(part: RowTally) -> list[Array]:
-    """The states of each variable that a row has; both of a variable that has 0 and 1 alone."""
+    """Return the states of each variable that occur in a row; always both states of a binary variable."""
     ends, there = np.cumsum(part.states), np.diag(part.table) > 0
     found = []
     for end, count, column in zip(ends.tolist(), part.states.tolist(), part.holdout.T, strict=True):
@@ -291,16 +297,19 @@ def seen_states(part: RowTally) -> list[Array]:
 
 
 def join_counts(parts: Sequence[RowTally], scopes: Sequence[Scope], *, least: int | Array = 2) -> tuple[Counts, RowTally]:
-    """The counts of all units, and their sum with the rows kept for evaluation.  Raises DataError where nothing was counted.
+    """Return the counts of all units, and their sum with the rows kept for evaluation.  Raises DataError if nothing was counted.
 
-    least  states that a variable has in any case.
+    least  smallest number of states of a variable.
     """
     whole = _join_tallies(parts, scopes, least)
     return _as_counts(whole, scopes), whole
 
 
 def join_coded_counts(parts: Sequence[RowTally], scopes: Sequence[Scope]) -> tuple[Counts, RowTally, list[Array] | None]:
-    """The same where states are codes: those that no row has are left out.  Also the codes of each variable, where some were left out."""
+    """Return the same as `join_counts` for states that are codes, without the codes that no row has.
+
+    The third result is the kept codes of each variable, or None if all are kept.
+    """
     whole = _join_tallies(parts, scopes, 2)
     kept = seen_states(whole)
     if all(len(own) == count for own, count in zip(kept, whole.states.tolist(), strict=True)):

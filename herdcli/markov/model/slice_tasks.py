@@ -1,4 +1,4 @@
-"""What is asked of the slices of a template, as text: filtering, prediction:K, lag:L, smoothing."""
+"""Tasks of inference in a template of slices, parsed from text: filtering, prediction:K, lag:L, smoothing."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from herdcli.records import dataclass
 
 @dataclass(frozen=True)
 class SliceTask:
-    """filtering, prediction of a number of steps, smoothing with a fixed lag, or smoothing by all rows."""
+    """A task: filtering, prediction of a number of steps ahead, smoothing with a fixed lag, or smoothing by all rows."""
 
     kind: str
     steps: int = 0
 
 
 def parse_task(text: str) -> SliceTask:
-    """A task of a text.  Raises ValueError for none."""
+    """Parse a task.  Raises ValueError for an invalid text."""
     kind, colon, number = text.partition(":")
     if kind in ("filtering", "smoothing") and not colon:
         return SliceTask(kind)

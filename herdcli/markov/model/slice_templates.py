@@ -1,7 +1,7 @@
-"""Templates of two slices (dynamic Bayesian networks): a network of a first slice, and of how each slice follows the one before.
+"""Two-slice templates (dynamic Bayesian networks): a network of the first slice, and of the transition from each slice to the next.
 
-Variables of the first slice, and in the transition those of the slice before, are called X_0; those of the present slice X_t, or X_1 as
-pgmpy writes them, or X0 and Xt as pyAgrum does.  A factor over X_0 alone belongs to the first slice, every other one to each transition.
+Variables of the first slice, and of the slice before in the transition, are called X_0.  Those of the present slice are called X_t, or
+X_1 as in pgmpy; pyAgrum writes X0 and Xt.  A factor over X_0 alone belongs to the first slice, every other one to each transition.
 Source: Murphy (2002), ch. 2, two-slice temporal Bayesian networks.
 """
 
@@ -14,15 +14,17 @@ from herdcli.markov.model.network import Factor, Network, build_network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-ENDINGS = (("_0", "_t"), ("_0", "_1"), ("0", "t"))  # of names in the first and in the present slice
+ENDINGS = (("_0", "_t"), ("_0", "_1"), ("0", "t"))  # endings of names in the first and in the present slice
 HINT = "name the variables of the first slice X_0 and those of the present one X_t"
 
 
 @dataclass(frozen=True)
 class SliceTemplate:
-    """Variables 0 … n−1 of a slice.  first  factors of the first slice; transition  factors over 0 … n−1, the slice before, and n … 2n−1.
+    """A template with variables 0 … n−1 in each slice.
 
-    states  the names of all states, variable by variable, or None.
+    first       factors of the first slice.
+    transition  factors over 0 … n−1, the slice before, and n … 2n−1, the present slice.
+    states      the names of all states, variable by variable, or None.
     """
 
     names: list[str]
@@ -34,22 +36,22 @@ class SliceTemplate:
 
     @property
     def count(self) -> int:
-        """Variables of a slice."""
+        """The number of variables of a slice."""
         return len(self.names)
 
     def interface(self) -> list[int]:
-        """The variables of a slice that the next one depends on."""
+        """Return the variables of a slice that the next one depends on."""
         return sorted({i for scope, _ in self.transition for i in scope if i < self.count})
 
     def one_slice(self) -> Network:
-        """A network of the variables of a slice, which says nothing about them."""
+        """Return a network over the variables of one slice with uniform factors."""
         return build_network(
             self.cardinality, [((i,), np.ones(k)) for i, k in enumerate(self.cardinality.tolist())], names=self.names, states=self.states
         )
 
 
 def template_from_network(network: Network) -> SliceTemplate:
-    """The template that a network of two slices is.  Raises DataError where names or factors are not those of one."""
+    """Convert a network of two slices to a template.  Raises DataError if its names or factors do not form one."""
     bases, first, present = _pair_variables(network)
     for base, i, j in zip(bases, first, present, strict=True):
         _require_same_states(network, base, i, j)
@@ -69,7 +71,7 @@ def template_from_network(network: Network) -> SliceTemplate:
 
 
 def _pair_variables(network: Network) -> tuple[list[str], list[int], list[int]]:
-    """The names without their endings, and the variables of the first and of the present slice in that order."""
+    """Return the names without their endings, and the variables of the first and of the present slice in that order."""
     if network.names is None:
         raise DataError("the variables of a template of two slices need names", hint=HINT)
     for zero, now in ENDINGS:
@@ -83,7 +85,7 @@ def _pair_variables(network: Network) -> tuple[list[str], list[int], list[int]]:
 
 
 def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
-    """A variable has the same states in both slices."""
+    """Raise DataError unless a variable has the same states in both slices."""
     ends = np.concatenate(([0], np.cumsum(network.cardinality)))
     counts = [int(network.cardinality[k]) for k in (i, j)]
     if counts[0] != counts[1]:
@@ -93,13 +95,13 @@ def _require_same_states(network: Network, base: str, i: int, j: int) -> None:
 
 
 def unrolled_bytes(template: SliceTemplate, steps: int) -> int:
-    """Bytes that `unroll_template` needs: three copies of every table, a Python object for each factor, name and state."""
+    """Return the bytes that `unroll_template` needs: three copies of every table, a Python object for each factor, name and state."""
     per_slice = sum(24 * table.size + 60 * len(scope) + 300 for scope, table in template.transition)
     return steps * (per_slice + 250 * template.count + 8 * len(template.states or ()))
 
 
 def unroll_template(template: SliceTemplate, steps: int) -> Network:
-    """The network of so many slices; variable i of slice t is t·n + i and called NAME_t."""
+    """Return the network of `steps` slices; variable i of slice t has the number t·n + i and the name NAME_t."""
     n = template.count
     factors = list(template.first)
     for t in range(1, steps):

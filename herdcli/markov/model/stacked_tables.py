@@ -1,4 +1,4 @@
-"""Factors with tables of one shape, stacked, so that one step of a propagation is a few array operations however many there are."""
+"""Stacks of factors with tables of one shape, so that a propagation step needs few array operations for any number of factors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class FactorGroup:
-    """G factors: their numbers, where their variables' states begin in flat (Σ card,) arrays (G, k), and log tables (G, s_1, …, s_k)."""
+    """G factors with tables of one shape.
+
+    number  their indices.
+    first   (G, k), the start of each variable's states in flat (Σ card,) arrays.
+    logs    log tables (G, s_1, …, s_k).
+    """
 
     number: Array
     first: Array
@@ -21,33 +26,33 @@ class FactorGroup:
 
     @property
     def width(self) -> int:
-        """Variables of a factor."""
+        """The number of variables of a factor."""
         return int(self.first.shape[1])
 
     def places(self, axis: int) -> Array:
-        """(G, s) where the states of the variable on one axis are in flat arrays."""
+        """Return the positions (G, s) of the states of the variable on one axis in flat arrays."""
         found: Array = self.first[:, axis, None] + np.arange(self.logs.shape[axis + 1])
         return found
 
     def along(self, rows: Array, axis: int) -> Array:
-        """(G, s) rows seen with the axes of the tables."""
+        """Reshape rows (G, s) so that they broadcast along one axis of the tables."""
         shape = [len(rows)] + [1] * self.width
         shape[axis + 1] = rows.shape[1]
         return rows.reshape(shape)
 
     def others(self, axis: int) -> tuple[int, ...]:
-        """All axes of a table but one."""
+        """Return all axes of a table except one."""
         return tuple(k + 1 for k in range(self.width) if k != axis)
 
 
 def state_offsets(network: Network) -> Array:
-    """(N + 1,) where each variable's states begin in flat arrays."""
+    """Return the offsets (N + 1,) of each variable's states in flat arrays."""
     found: Array = np.concatenate(([0], np.cumsum(network.cardinality)))
     return found
 
 
 def factor_groups(network: Network, numbers: Iterable[int] | None = None) -> list[FactorGroup]:
-    """The factors of these numbers (all) in groups of one shape; every factor has a variable."""
+    """Group the factors with these numbers (default all) by shape; every factor has a variable."""
     first = state_offsets(network)
     groups: dict[tuple[int, ...], list[tuple[int, list[int], Array]]] = {}
     wanted = None if numbers is None else set(numbers)
@@ -62,7 +67,7 @@ def factor_groups(network: Network, numbers: Iterable[int] | None = None) -> lis
 
 
 def merge_factors(factors: Iterable[Factor]) -> list[Factor]:
-    """Factors of the same variables multiplied, scopes increasing, as logarithms."""
+    """Multiply factors over the same variables; return scopes in increasing order and tables as logarithms."""
     made: dict[tuple[int, ...], Array] = {}
     for scope, table in factors:
         axes = sorted(range(len(scope)), key=scope.__getitem__)
@@ -74,7 +79,7 @@ def merge_factors(factors: Iterable[Factor]) -> list[Factor]:
 
 
 def colour_factors(network: Network) -> list[list[int]]:
-    """Factors in classes that share no variable inside, greedily."""
+    """Partition the factors greedily into classes in which no two share a variable."""
     taken: list[set[int]] = [set() for _ in range(network.count)]
     classes: list[list[int]] = []
     for a in range(network.factor_count):

@@ -1,4 +1,7 @@
-"""Variables and states by name or by number: a number counts from 0, and only where no name is another number."""
+"""Lookup of variables and states by name or by number.
+
+Numbers count from 0, and are accepted only if no name is the number of another variable.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,30 @@ from collections.abc import Sequence
 from functools import cached_property
 
 QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-MOST_COMPARED = 5000  # names, letter by letter
+MOST_COMPARED = 5000  # names are compared letter by letter only up to this number of names
 
 
 class VariableNaming:
-    """Finds variables by name, by number, or by x and number.  names  of all of them, or None."""
+    """A lookup of variables by name, by number, or by x and number.
+
+    names  of all variables, or None.
+    """
 
     def __init__(self, names: Sequence[str] | None) -> None:
         self.names = names
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The place of each name."""
+        """The index of each name."""
         return {name: i for i, name in reversed(list(enumerate(self.names or ())))}
 
     @cached_property
     def misleading(self) -> bool:
-        """Is a name the number of another variable?  In X1, X2, … or 1, 2, … it is, and x1 could be either."""
+        """Return True if a name is the number of another variable, as in X1, X2, … or 1, 2, …, where x1 could be either."""
         return not are_own_numbers([name.lower().removeprefix("x") for name in self.names or ()])
 
     def find(self, word: str) -> int:
-        """The place of a variable; a number is not held against how many there are.  −1 for none."""
+        """Return the index of a variable, −1 if it is not found.  A number is not checked against the number of variables."""
         if word in self.places:
             return self.places[word]
         number = word.removeprefix("x")
@@ -36,14 +42,14 @@ class VariableNaming:
 
 
 def are_own_numbers(names: Sequence[str]) -> bool:
-    """Are those names that are numbers their own places, counted from 0?"""
+    """Return True if all names that are numbers equal their own index, counted from 0."""
     return all(int(name) == place for place, name in enumerate(names) if name.isdecimal())
 
 
 def name_suggestion(name: str, known: Sequence[str], what: str) -> str | None:
-    """The hint about an unknown name: those that are nearly the same, else the first few that there are.
+    """Return a hint for an unknown name: similar names, or else the first few known names.
 
-    what  the things with names, in the plural.
+    what  the named things, in the plural.
     """
     if not known:
         return None
@@ -61,19 +67,19 @@ def _similar_names(name: str, known: Sequence[str]) -> list[str]:
 
 
 def strip_quotes(name: str) -> str:
-    """A name without the quotes around it."""
+    """Return a name without the quotes around it."""
     return re.sub(r"\\(.)", r"\1", name[1:-1]) if len(name) > 1 and QUOTED.fullmatch(name) else name
 
 
 def split_names(text: str, separator: str = ",") -> list[str]:
-    """The names in a list, without blanks and quotes around them; in quotes a separator is part of a name."""
+    """Split a list of names, and remove blanks and quotes around them; a separator in quotes is part of a name."""
     cuts = [-1, *unquoted_positions(text, separator), len(text)]
     parts = [text[low + 1 : high].strip() for low, high in itertools.pairwise(cuts)]
     return [strip_quotes(part) for part in parts if part]
 
 
 def unquoted_positions(text: str, character: str) -> list[int]:
-    """Where a character stands outside of quotes."""
+    """Return the positions of a character outside of quotes."""
     inside = [False] * len(text)
     for found in QUOTED.finditer(text):
         inside[found.start() : found.end()] = [True] * (found.end() - found.start())

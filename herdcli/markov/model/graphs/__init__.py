@@ -1,1 +1,1 @@
-"""Graphs of networks: directed graphs, lattices, regions, structures."""
+"""Graphs of networks: directed graphs, lattices, region graphs and structures."""

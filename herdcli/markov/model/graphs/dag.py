@@ -1,4 +1,4 @@
-"""Directed graphs of Bayesian networks, as the parents of each variable: cycles, ancestors, Markov blankets, d-separation.
+"""Directed graphs of Bayesian networks, stored as the parents of each variable: cycles, ancestors, Markov blankets, d-separation.
 
 Source: Koller & Friedman (2009), algorithm 3.1, for d-separation.
 """
@@ -11,19 +11,22 @@ from typing import TypeVar
 
 from herdcli.markov.model.network import Network
 
-Parents = tuple[tuple[int, ...], ...]  # of each variable
+Parents = tuple[tuple[int, ...], ...]  # one tuple per variable
 K = TypeVar("K", str, int)
 
 
 def find_cycle(parents: Mapping[K, Sequence[K]]) -> list[K]:
-    """Variables each of which has the next as a parent, the last being the first again; none where no walk up comes back."""
+    """Return the variables of a directed cycle, empty if there is none.
+
+    Each variable has the next one as a parent, and the last is the first again.
+    """
     left = {child: set(above) for child, above in parents.items()}
     children: dict[K, list[K]] = {}
     for child, above in left.items():
         for parent in above:
             children.setdefault(parent, []).append(child)
     done = [child for child, above in left.items() if not above]
-    for parent in done:  # grows as it goes (Kahn 1962)
+    for parent in done:  # the list grows during the loop (Kahn 1962)
         del left[parent]
         for child in children.get(parent, ()):
             left[child].discard(parent)
@@ -36,7 +39,7 @@ def find_cycle(parents: Mapping[K, Sequence[K]]) -> list[K]:
 
 
 def network_parents(network: Network) -> Parents | None:
-    """The parents of each variable in a network of conditional tables; None for one that is none."""
+    """Return the parents of each variable in a network of conditional tables; None if the network is not of this form."""
     found: dict[int, tuple[int, ...]] = {}
     for a in range(network.factor_count):
         scope = network.scope_of(a)
@@ -49,7 +52,7 @@ def network_parents(network: Network) -> Parents | None:
 
 
 def children_of(parents: Parents) -> list[list[int]]:
-    """The children of each variable."""
+    """Return the children of each variable."""
     found: list[list[int]] = [[] for _ in parents]
     for child, above in enumerate(parents):
         for parent in above:
@@ -58,7 +61,7 @@ def children_of(parents: Parents) -> list[list[int]]:
 
 
 def reachable_from(near: Sequence[Collection[int]], start: Collection[int]) -> set[int]:
-    """All that can be reached from some variables, these among them: ancestors by parents, descendants by children."""
+    """Return all variables that can be reached from some variables, including these: ancestors via parents, descendants via children."""
     found, waiting = set(start), list(start)
     while waiting:
         for j in near[waiting.pop()]:
@@ -69,19 +72,19 @@ def reachable_from(near: Sequence[Collection[int]], start: Collection[int]) -> s
 
 
 def markov_blanket(parents: Parents, children: Sequence[Sequence[int]], i: int) -> set[int]:
-    """The Markov blanket: parents, children and their other parents."""
+    """Return the Markov blanket of variable i: its parents, its children and their other parents."""
     return {*parents[i], *children[i], *(j for child in children[i] for j in parents[child])} - {i}
 
 
 def active_trails(parents: Parents, start: int, given: Collection[int]) -> dict[int, list[int]]:
-    """Variables that are not d-separated from `start`, each with the variables of a shortest active trail to it."""
+    """Return the variables that are not d-separated from `start`, each with the variables of a shortest active trail."""
     children, known = children_of(parents), set(given)
-    above = reachable_from(parents, known)  # a collider is open where it or a descendant is given
+    above = reachable_from(parents, known)  # a collider is open if it or one of its descendants is given
     before: dict[tuple[int, bool], tuple[int, bool] | None] = {(start, True): None}
     waiting = deque(before)
     found: dict[int, list[int]] = {}
     while waiting:
-        i, upwards = place = waiting.popleft()  # upwards: come from a child
+        i, upwards = place = waiting.popleft()  # upwards: reached from a child
         if i not in known and i != start and i not in found:
             trail, at = [i], before[place]
             while at is not None:
@@ -102,7 +105,7 @@ def active_trails(parents: Parents, start: int, given: Collection[int]) -> dict[
 
 
 def separating_paths(near: Sequence[Collection[int]], start: int, given: Collection[int]) -> dict[int, list[int]]:
-    """Variables that are joined to `start` around the given ones in a graph without directions, each with a shortest path."""
+    """Return the variables that an undirected graph connects to `start` without passing the given ones, each with a shortest path."""
     before, waiting, known = {start: start}, deque([start]), set(given)
     found: dict[int, list[int]] = {}
     while waiting:

@@ -1,7 +1,7 @@
-"""Which lattice a network's pairs make, where no shape was stored with it: UAI, .fg and BIF texts have none.
+"""Detection of the lattice that a network's pairs form, for networks without a stored shape: UAI, .fg and BIF files have none.
 
-Variables numbered row by row differ by 1 or by the number of columns along every pair.  Under any other numbering the steps
-from two corners on one side, r + c and r + (C − 1 − c), give the row and the column, as long as no pair is missing.
+If variables are numbered row by row, the two of every pair differ by 1 or by the number of columns.  Under any other numbering the
+distances from two corners on one side, r + c and r + (C − 1 − c), give the row and the column, as long as no pair is missing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Graph = list[set[int]]
 
 
 def lattice_layout(network: Network) -> Array | None:
-    """(R, C) the variable at each cell, as stored or as the pairs tell; None for no lattice.
+    """Return the variable at each cell of the lattice (R, C), as stored or as found from the pairs; None if there is no lattice.
 
-    What evidence holds counts as the variable that it was.  The caller looks whether every factor is on the lattice.
+    Variables fixed by evidence keep their place.  The caller checks whether every factor lies on the lattice.
     """
     if network.shape is not None:
         return np.arange(network.count).reshape(network.shape.tolist()) if int(np.prod(network.shape)) == network.count else None
@@ -32,7 +32,7 @@ def lattice_layout(network: Network) -> Array | None:
 
 
 def _neighbour_graph(network: Network) -> Graph | None:
-    """Neighbours of each variable; None where a factor has three variables, or a variable five neighbours."""
+    """Return the neighbours of each variable; None if a factor has three variables, or a variable five neighbours."""
     if network.count < 2 or np.diff(network.scope_offset).max(initial=0) > 2:
         return None
     near: Graph = [set() for _ in range(network.count)]
@@ -46,7 +46,7 @@ def _neighbour_graph(network: Network) -> Graph | None:
 
 
 def _layout_by_number(near: Graph) -> Array | None:
-    """Numbers in reading order, if every pair differs by 1 or by one other number."""
+    """Return the layout with variables in reading order, if every pair differs by 1 or by one other number."""
     apart = sorted({abs(i - j) for i, others in enumerate(near) for j in others})
     columns = apart[-1] if apart and apart[-1] > 1 else len(near)
     if not set(apart) <= {1, columns} or len(near) % columns:
@@ -57,7 +57,7 @@ def _layout_by_number(near: Graph) -> Array | None:
 
 
 def _layout_by_corners(near: Graph) -> Array | None:
-    """Rows and columns by the steps from two corners, each cell taken once."""
+    """Return the layout that the distances from two corners give, if each cell then has one variable."""
     corners = [i for i, others in enumerate(near) if len(others) == 2]
     if len(corners) != 4:
         return None
@@ -80,7 +80,7 @@ def _layout_by_corners(near: Graph) -> Array | None:
 
 
 def _distances_from(near: Graph, start: int) -> list[int]:
-    """Steps from one variable to each, −1 where none lead."""
+    """Return the number of steps from one variable to each other one, −1 for unreachable ones."""
     found = [-1] * len(near)
     found[start] = 0
     queue = deque([start])

@@ -1,7 +1,7 @@
-"""Region graphs by the cluster variation method: outer regions, their intersections, and how often each one is counted.
+"""Region graphs by the cluster variation method: outer regions, their intersections, and the counting number of each.
 
 The Kikuchi free energy is Σ_r c_r Σ b_r log b_r minus the average log potential, over outer regions with c = 1 and inner ones
-with c_r = 1 − Σ_{s ⊋ r} c_s, so that every variable and every factor is counted once.  With factors for outer regions it is
+with c_r = 1 − Σ_{s ⊋ r} c_s, so that every variable and every factor is counted once.  If the factors are the outer regions, it is
 the Bethe free energy.  Source: Kikuchi (1951); Yedidia, Freeman & Weiss (2002); Teh (2003), sec. 2.4.3 and 6.5.
 """
 
@@ -18,15 +18,20 @@ from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_CELLS = 1 << 22  # of the table of one region
-LARGEST_JOINED = 1 << 12  # cells of a region that is made of several factors
-INTERSECTIONS = 20  # times the regions, beyond which they overlap too much
+MOST_CELLS = 1 << 22  # in the table of one region
+LARGEST_JOINED = 1 << 12  # largest number of cells of a region that joins several factors
+INTERSECTIONS = 20  # largest number of intersections per region; with more, the regions overlap too much
 Scope = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class RegionGraph:
-    """outer, inner  scopes, increasing.  count  of the inner ones.  parents  of each inner one, numbers of outer ones."""
+    """Outer and inner regions.
+
+    outer, inner  scopes, in increasing order.
+    count         counting number of each inner region.
+    parents       for each inner region, the indices of its outer regions.
+    """
 
     outer: list[Scope]
     inner: list[Scope]
@@ -34,16 +39,16 @@ class RegionGraph:
     parents: list[list[int]]
 
     def work(self, cardinality: Array) -> float:
-        """Table cells that an iteration visits: those of the outer region of each pair."""
+        """The number of table cells that an iteration visits: those of the outer region of each pair."""
         cells = [_table_cells(cardinality, scope) for scope in self.outer]
         return sum(cells[a] for around in self.parents for a in around)
 
     def is_balanced(self) -> bool:
-        """Do all counts add up to one for each connected part, so that no loop is left out or counted twice?
+        """Return True if the counting numbers of each connected part sum to one, so that no loop is left out or counted twice.
 
         Uniform beliefs then have the entropy of the uniform distribution over the parts' trees (Yedidia, Freeman & Weiss 2005, sec. VI).
-        Plaquettes of a lattice do: faces − inner edges + inner corners is 1.  Of sparse random graphs they miss loops, of dense ones they
-        overlap.
+        Plaquettes of a lattice are balanced: faces − inner edges + inner corners is 1.  In sparse random graphs the plaquettes miss loops,
+        in dense ones they overlap.
         """
         parent: dict[int, int] = {i: i for scope in self.outer for i in scope}
         for scope in self.outer:
@@ -54,7 +59,10 @@ class RegionGraph:
 
 
 def find_regions(network: Network, kind: str) -> RegionGraph:
-    """Regions over the variables with more than one state: `edges` (the factors) or `plaquettes` (loops of 3 and 4 besides)."""
+    """Return regions over the variables with more than one state.
+
+    kind  `edges` (the factors), or `plaquettes` (also loops of 3 and 4 variables).
+    """
     scopes = factor_scopes(network)
     if kind == "plaquettes":
         scopes |= short_loops(scopes)
@@ -62,14 +70,14 @@ def find_regions(network: Network, kind: str) -> RegionGraph:
 
 
 def regions_from_scopes(network: Network, scopes: Iterable[Sequence[int]]) -> RegionGraph:
-    """Regions that a user names, without the variables of one state, and the factors where no region holds them."""
+    """Return the regions that a user gives, without variables of one state, and the factors that no region contains."""
     wide = network.cardinality > 1
     told = {tuple(sorted(i for i in scope if wide[i])) for scope in scopes} - {()}
     return intersection_closure(network, factor_scopes(network) | told)
 
 
 def factor_scopes(network: Network) -> set[Scope]:
-    """The scopes of all factors without variables of one state, and each variable alone."""
+    """Return the scopes of all factors without variables of one state, and each variable alone."""
     wide = network.cardinality > 1
     scopes = {tuple(sorted(i for i in scope if wide[i])) for scope, _ in network.factors()}
     scopes |= {(int(i),) for i in np.flatnonzero(wide)}
@@ -77,12 +85,12 @@ def factor_scopes(network: Network) -> set[Scope]:
 
 
 def mini_bucket_regions(network: Network, order: Sequence[int], most: int) -> RegionGraph:
-    """Regions of at most `most` variables along an elimination order, by mini-buckets.
+    """Return regions of at most `most` variables along an elimination order, by mini-buckets.
 
-    All scopes over a variable are joined when it is eliminated, where elimination would join all of them only as far as `most`
-    variables (and LARGEST_JOINED cells) allow: so the regions follow the cliques of a junction tree, and are those where `most` is
-    enough.  Raises DataError where the regions have too many intersections.  Source: Dechter & Rish (2003), mini-buckets;
-    Mateescu, Kask, Gogate & Dechter (2010), sec. 4, whose join graphs they make.
+    Elimination of a variable would join all scopes over it.  Here they are joined only as far as `most` variables (and
+    LARGEST_JOINED cells) allow.  The regions thus approximate the cliques of a junction tree, and equal them if `most` is large
+    enough.  Raises DataError if the regions have too many intersections.  Source: Dechter & Rish (2003), mini-buckets;
+    Mateescu, Kask, Gogate & Dechter (2010), sec. 4, join graphs.
     """
     position = {i: k for k, i in enumerate(order)}
     scopes = factor_scopes(network)
@@ -98,7 +106,7 @@ def mini_bucket_regions(network: Network, order: Sequence[int], most: int) -> Re
 
 
 def _join_scopes(bucket: set[frozenset[int]], cardinality: Array, most: int) -> list[frozenset[int]]:
-    """The scopes of a bucket in parts, larger scopes first, each to the part that shares most with it and has room."""
+    """Partition the scopes of a bucket, larger scopes first; each joins the part that shares most variables with it and has room."""
     parts: list[frozenset[int]] = []
     for scope in sorted(bucket, key=lambda scope: (-len(scope), sorted(scope))):
         room = [
@@ -117,7 +125,7 @@ def _table_cells(cardinality: Array, scope: Iterable[int]) -> float:
 
 
 def short_loops(scopes: Iterable[Scope]) -> set[Scope]:
-    """Triangles, and squares without a diagonal, of the graph in which the variables of a scope are joined."""
+    """Return the triangles, and the squares without a diagonal, of the graph that joins all variables of a scope."""
     near: dict[int, set[int]] = defaultdict(set)
     for scope in scopes:
         for i in scope:
@@ -136,7 +144,7 @@ def short_loops(scopes: Iterable[Scope]) -> set[Scope]:
 
 
 def intersection_closure(network: Network, scopes: Iterable[Scope], most: int | None = None) -> RegionGraph:
-    """The maximal ones of these scopes as outer regions, with all intersections of them.
+    """Return a region graph with the maximal scopes as outer regions, and all their intersections as inner ones.
 
     Raises DataError for a region whose table would be too large, and for more than `most` regions.
     """
@@ -170,14 +178,18 @@ def intersection_closure(network: Network, scopes: Iterable[Scope], most: int | 
     parents: list[list[int]] = []
     for scope in inner:
         above = [other for other in members[scope[0]] if len(other) > len(scope) and set(scope) < set(other)]
-        # 6.25, from the largest: what the regions above count too often is taken off, so that Σ c = 1 over all regions that hold this one.
+        # 6.25, from the largest region on: counting numbers correct for the regions above, so that Σ c = 1 over all regions that contain
+        # this one.
         count[scope] = 1 - sum(count[other] for other in above)
         parents.append(sorted(number[other] for other in above if other in number))
     return RegionGraph(outer, inner, [count[scope] for scope in inner], parents)
 
 
 def region_log_tables(network: Network, regions: RegionGraph) -> tuple[list[Array], float]:
-    """log ψ of each outer region, axes in the order of its scope: every factor in the first region that holds it; a constant."""
+    """Return log ψ of each outer region, with axes in the order of its scope, and a constant.
+
+    Every factor belongs to the first region that contains it.
+    """
     states = network.cardinality.tolist()
     made = [np.zeros([states[i] for i in scope]) for scope in regions.outer]
     holders: dict[int, list[int]] = defaultdict(list)

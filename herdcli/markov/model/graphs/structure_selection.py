@@ -1,6 +1,6 @@
-"""Which variables a model joins: the likeliest tree, random pairs near each other on it, lattices, greedy induction.
+"""Choice of the pairs that a model joins: the most probable tree, random pairs close to each other on it, lattices, greedy induction.
 
-Mutual informations are those of the rows, in nats; ties go to the pair that comes first.
+Mutual informations are those of the rows, in nats.  Of equal pairs the first is chosen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES = ("chow-liu", "chow-liu+random:P,R", "grid", "full", "independent", "hill
 
 
 def parse_structure(text: str) -> tuple[str, float, int]:
-    """A structure's name, and the probability and reach of chow-liu+random.  Raises ValueError for none."""
+    """Return a structure's name, and the probability and reach of chow-liu+random.  Raises ValueError for an invalid text."""
     if text in ("chow-liu", "grid", "full", "independent", "hill-climb"):
         return text, 0.0, 0
     if (sparse := re.fullmatch(r"l1(?::([0-9.eE+-]+))?", text)) is not None:
@@ -40,7 +40,7 @@ def parse_structure(text: str) -> tuple[str, float, int]:
 
 
 def _parse_penalty(text: str) -> float:
-    """A penalty; 0 stands for one that is chosen.  Raises ValueError for what is no number from 0 upwards."""
+    """Return a penalty; 0 means that it is to be selected.  Raises ValueError unless the text is a number from 0 upwards."""
     try:
         value = float(text)
     except ValueError:
@@ -51,7 +51,7 @@ def _parse_penalty(text: str) -> float:
 
 
 def chow_liu(information: Array) -> list[Pair]:
-    """The spanning tree of largest total mutual information, (N−1) pairs i < j.  Source: Chow & Liu (1968)."""
+    """Return the spanning tree with the largest total mutual information, as (N−1) pairs i < j.  Source: Chow & Liu (1968)."""
     n = len(information)
     best, parent = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
     outside = np.ones(n, dtype=bool)
@@ -59,8 +59,8 @@ def chow_liu(information: Array) -> list[Pair]:
     i = 0
     for _ in range(n - 1):
         outside[i] = False
-        # Prim's algorithm.  A tree's best likelihood is Σ_(ij) I(i, j) − Σ_i H(i)
-        # a row, of which only the first sum depends on the tree (Chow & Liu 1968).
+        # Prim's algorithm.  The best mean log-likelihood of a tree is Σ_(ij) I(i, j) − Σ_i H(i), and only the first sum depends on the tree
+        # (Chow & Liu 1968).
         better = outside & (information[i] > best)
         best[better], parent[better] = information[i][better], i
         i = int(np.argmax(np.where(outside, best, -np.inf)))
@@ -69,7 +69,7 @@ def chow_liu(information: Array) -> list[Pair]:
 
 
 def graph_distances(nodes: int, edges: Sequence[Pair], reach: int) -> Array:
-    """(N, N) steps between nodes on a graph, reach + 1 for all that are further apart."""
+    """Return the distances (N, N) between nodes of a graph, in steps; reach + 1 for all that are further apart."""
     joined = np.zeros((nodes, nodes), dtype=bool)
     for i, j in edges:
         joined[i, j] = joined[j, i] = True
@@ -83,7 +83,7 @@ def graph_distances(nodes: int, edges: Sequence[Pair], reach: int) -> Array:
 
 
 def add_near_pairs(nodes: int, tree: Sequence[Pair], probability: float, reach: int, seed: int) -> list[Pair]:
-    """The tree, and of the other pairs at most `reach` steps apart on it each with a probability.  Source: Teh (2003), sec. 6.6."""
+    """Add random pairs to a tree: each pair at most `reach` steps apart on it, with a probability.  Source: Teh (2003), sec. 6.6."""
     apart = graph_distances(nodes, tree, reach)
     i, j = np.nonzero(np.triu((apart > 1) & (apart <= reach)))
     chosen = generator(seed, Stream.STRUCTURE).random(len(i)) < probability
@@ -93,7 +93,7 @@ def add_near_pairs(nodes: int, tree: Sequence[Pair], probability: float, reach: 
 def structure_pairs(
     kind: str, probability: float, reach: int, nodes: int, information: Array | None, shape: Array | None, seed: int
 ) -> list[Pair]:
-    """The pairs of a structure.  Raises BadUsage where the data cannot give it."""
+    """Return the pairs of a structure.  Raises BadUsage if the data are not suitable for it."""
     if kind == "independent":
         return []
     if kind == "full":
@@ -109,10 +109,12 @@ def structure_pairs(
 
 
 def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | None = None) -> list[tuple[int, ...]]:
-    """Variables of one cluster a line, by name, number or x and number; # begins a comment.  size  how many there must be.
+    """Read one cluster of variables per line, by name, by number, or by x and number; # begins a comment.
 
-    Commas, blanks and arrows separate them; blanks do not where names have some and commas, tabs or arrows stand between them.  Names may
-    be quoted.
+    size  required number of variables per line.
+
+    Commas, blanks and arrows separate variables.  Blanks do not if names contain some and commas, tabs or arrows separate the names.
+    Names may be quoted.
     """
     naming = VariableNaming(names)
     found = []
@@ -141,7 +143,7 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
 
 
 def _split_scope(line: str, naming: VariableNaming, size: int | None) -> list[str]:
-    """The words of a line before its comment."""
+    """Return the words of a line before its comment."""
     line = line[: next(iter(unquoted_positions(line, "#")), len(line))]
     whole = _split_unquoted(line, r"->|→|[,\t]")
     if all(naming.find(word) >= 0 for word in whole) and size in (None, len(whole)):
@@ -150,7 +152,7 @@ def _split_scope(line: str, naming: VariableNaming, size: int | None) -> list[st
 
 
 def _split_unquoted(line: str, separator: str) -> list[str]:
-    """What stands between separators that are not in quotes, without its own quotes."""
+    """Split a line at separators outside quotes, and remove the quotes of the parts."""
     ends = [found.span() for found in re.finditer(f"{QUOTED.pattern}|(?P<cut>{separator})", line) if found["cut"] is not None]
     cuts = [0, *(at for span in ends for at in span), len(line)]
     parts = [line[low:high].strip() for low, high in zip(cuts[::2], cuts[1::2], strict=True)]
@@ -160,11 +162,11 @@ def _split_unquoted(line: str, separator: str) -> list[str]:
 def grow_cliques(
     start: Sequence[Sequence[int]], within: Sequence[Sequence[int]], information: Array, largest: int
 ) -> list[tuple[int, ...]]:
-    """Cliques of at most `largest` variables, grown from `start` one variable at a time inside the cliques of a junction tree.
+    """Return cliques of at most `largest` variables, grown from `start` one variable at a time inside the cliques of a junction tree.
 
-    In each stage k = 3 … largest every clique below k may grow; the variable comes next that adds most mutual information
-    between pairs that were in no clique together, then most inside its clique.  Cliques inside others go.
-    Where `largest` is enough for the junction tree, its cliques are the answer.  Source: Teh (2003), sec. 6.6.
+    In each stage k = 3 … largest every clique below k may grow.  The next variable is the one that adds most mutual information
+    between pairs that shared no clique before, then the one with most information inside its clique.  Cliques inside others are removed.
+    If `largest` is enough for the junction tree, the result is its cliques.  Source: Teh (2003), sec. 6.6.
     """
     nodes = len(information)
     if largest >= max(len(clique) for clique in within):
@@ -184,8 +186,8 @@ def grow_cliques(
             allowed = _allowed_variables(member, whole, size)
             if not allowed.any():
                 break
-            # Row c of `member` times I sums the information of a variable with all that clique c holds: what
-            # joining it adds to the total of pairs in cliques, counted where the pair is new to all of them.
+            # Row c of `member` times I sums the information between a variable and all variables of clique c.  This is the gain in total
+            # information of pairs in cliques, if the pair is new to all of them.
             gain = np.where(allowed, member @ np.where(fresh, information, 0.0), -1.0)
             inside = np.where(allowed & (gain >= gain.max() - 1e-15), member @ information, -1.0)
             c, i = np.unravel_index(int(np.argmax(inside)), inside.shape)
@@ -195,7 +197,7 @@ def grow_cliques(
 
 
 def _maximal_members(member: Array) -> Array:
-    """The cliques that are inside no other, the first of equal ones."""
+    """Return the cliques that are not inside another one, the first of equal ones."""
     counts = member.sum(axis=1)
     shared = member.astype(np.float32) @ member.T.astype(np.float32)
     at = np.arange(len(member))
@@ -207,7 +209,7 @@ def _maximal_members(member: Array) -> Array:
 
 
 def _allowed_variables(member: Array, whole: Array, size: int) -> Array:
-    """(cliques, N) the variables that keep a clique below `size` inside one of the junction tree's."""
+    """Return the variables (cliques, N) that a clique below `size` can add and remain inside a clique of the junction tree."""
     counts = member.sum(axis=1)
     fits = (member.astype(np.float32) @ whole.T.astype(np.float32)) == counts[:, None]
     room = fits.astype(np.float32) @ whole.astype(np.float32) > 0

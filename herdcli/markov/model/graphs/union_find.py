@@ -1,10 +1,10 @@
-"""Which things have been joined, as trees of parents whose roots stand for them all."""
+"""Disjoint sets (union-find), as trees of parents whose roots represent the sets."""
 
 from __future__ import annotations
 
 
 def find_root(parent: dict[int, int] | list[int], i: int) -> int:
-    """The root of i; the ways that were gone become shorter.
+    """Return the root of i, and shorten the path to it.
 
     Source: Tarjan & van Leeuwen (1984), path halving.
     """

@@ -92,7 +92,7 @@ class Stepwise(Generic[S]):
     Derived classes define `state`, `steps`, `init`, `step` and `result`.
 
     note   a line for the user, printed before the work begins.
-    words  the object that `memory` measures, in words; None if memory is not limited.
+    words  the object that `memory` measures, in words; None if memory is not counted.
     """
 
     state: type[S]
@@ -166,7 +166,7 @@ class InferenceMethod(Algorithm[Any, InferenceResult], Protocol):
 
     @property
     def words(self) -> str | None:
-        """The object that `memory` measures, in words; None if memory is not limited."""
+        """The object that `memory` measures, in words; None if memory is not counted."""
         ...
 
     def met(self, state: Any) -> bool:

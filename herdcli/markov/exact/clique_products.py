@@ -1,8 +1,7 @@
-"""What a clique of a junction tree multiplies, its factors and what its children sent, and the product's fold over its first variable.
+"""Products of the cliques of a junction tree (their factors and their children's messages), and folds of these over the first variable.
 
-A clique is worked on a slab at a time, or on its possible columns alone (`sparse_cliques`), by one thread or several: the pieces are the
-same
-whatever the threads.
+A clique is processed slab by slab, or only on its possible columns (`sparse_cliques`), by one thread or several.  The pieces are
+the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -28,11 +27,15 @@ from herdcli.schema import Array
 CHUNK = 16  # slabs given to the workers at a time
 T = TypeVar("T")
 R = TypeVar("R")
-Fold = Callable[[Array], tuple[Array, ...]]  # of the first axis of a table: what is sent, and what is kept beside
+Fold = Callable[[Array], tuple[Array, ...]]  # folds the first axis of a table; returns the message, and the tables that are kept
 
 
 class CliqueProducts:
-    """The cliques of one run.  scales  of each clique the logarithm that its message was divided by; constants  those of factors."""
+    """The cliques of one run.
+
+    scales     for each clique, the logarithm of the constant that its message was divided by.
+    constants  the same for the factors.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class CliqueProducts:
             self.factors = [self._clique_factors(k) for k in range(len(tree.scopes))]
 
     def _clique_factors(self, k: int) -> list[Array]:
-        """The factors that live in a clique, scaled, small ones multiplied together."""
+        """Return the factors of a clique, scaled, with small ones multiplied together."""
         parts = []
         for a in self.homes[k]:
             low, high = int(self.network.table_offset[a]), int(self.network.table_offset[a + 1])
@@ -73,12 +76,12 @@ class CliqueProducts:
         return combine_tables(parts, self.by)
 
     def _placed(self, table: Array, scope: list[int], k: int) -> Array:
-        """A table seen with the axes of clique k; both scopes are in elimination order."""
+        """Reshape a table to the axes of clique k; both scopes are in elimination order."""
         inside = set(scope)
         return table.reshape([self.states[i] if i in inside else 1 for i in self.tree.scopes[k]])
 
     def up(self, k: int, fold: Fold) -> tuple[Array, ...]:
-        """The product of a clique folded over its first variable; (2.21) where the fold is the sum."""
+        """Return the product of a clique folded over its first variable; (2.21) if the fold is the sum."""
         if self.columns[k] is not None:
             return self._up_by_columns(k, fold)
         parts, shape = self._parts(k), self._shape(k)
@@ -113,7 +116,7 @@ class CliqueProducts:
         return tuple(made)
 
     def sum_fold(self, table: Array) -> tuple[Array, ...]:
-        """The fold that sums."""
+        """The fold that computes the sum."""
         return (self.by.total(table, (0,)),)
 
     def _columns(self, k: int) -> PossibleColumns:
@@ -125,17 +128,17 @@ class CliqueProducts:
         return tuple(self.states[i] for i in self.tree.scopes[k])
 
     def _axes_in_clique(self, k: int, variables: Iterable[int]) -> tuple[int, ...]:
-        """Where some variables are among those of clique k."""
+        """Return the positions of some variables among those of clique k."""
         place = {i: axis for axis, i in enumerate(self.tree.scopes[k])}
         return tuple(sorted(place[i] for i in variables))
 
     def _parts(self, k: int) -> list[Array]:
-        """What clique k multiplies, as tables with its axes."""
+        """Return the tables whose product is the table of clique k, with its axes."""
         arrived = [self._placed(self._whole(c), self.tree.scopes[c][1:], k) for c in self.children[k]]
         return [*self.factors[k], *arrived]
 
     def _whole(self, c: int) -> Array:
-        """The message of clique c with its impossible states."""
+        """Return the message of clique c, including its impossible states."""
         message, columns = self.messages.get(c), self.columns[c]
         if columns is None:
             return message
@@ -144,7 +147,7 @@ class CliqueProducts:
         return made
 
     def _factor_lookups(self, k: int) -> list[sparse_cliques.SparseFactor]:
-        """What clique k multiplies, as tables that its columns look their factors up in."""
+        """Return the tables whose product is the table of clique k, for lookup by column."""
         shape = self._shape(k)
         parts = [
             sparse_cliques.SparseFactor(
@@ -162,7 +165,7 @@ class CliqueProducts:
         return parts
 
     def _map_places(self, where: Iterable[T], make: Callable[[T], R]) -> Iterator[tuple[T, R]]:
-        """(a place, what is made of it) for all, in order; the workers make some at a time."""
+        """Yield (place, result of `make`) for all places in order; the workers process several at a time."""
         places = iter(where)
         while some := list(islice(places, CHUNK)):
             yield from zip(some, self.map(make, some) if len(some) > 1 else [make(some[0])], strict=True)

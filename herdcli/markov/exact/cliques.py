@@ -1,4 +1,4 @@
-"""Cliques joined by separators, as a junction tree or a junction graph, and the arrays that the loops over them take."""
+"""Cliques joined by separators, as a junction tree or a junction graph, and the arrays for the loops over them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,26 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Scope = tuple[int, ...]
-Row = tuple[int, int]  # of a program of `clique_updates`
+Row = tuple[int, int]  # of a program for `clique_updates`
 
 
 @dataclass(frozen=True)
 class CliqueGraph:
-    """Cliques, and separators (c, d, the variables that cliques c and d agree about).  is_tree  no loops among them."""
+    """Cliques and their separators.
+
+    separators  (c, d, the variables that cliques c and d share).
+    is_tree     True if there are no loops.
+    """
 
     cliques: list[Scope]
     separators: list[tuple[int, int, Scope]]
     is_tree: bool
 
     def neighbours(self) -> list[list[tuple[int, int]]]:
-        """Of each clique: (the clique across, the send there); send 2s goes from c to d of separator s, 2s + 1 back."""
+        """Return, for each clique, (the neighbouring clique, the number of the message to it).
+
+        Message 2s goes from c to d of separator s, 2s + 1 back.
+        """
         found: list[list[tuple[int, int]]] = [[] for _ in self.cliques]
         for s, (c, d, _) in enumerate(self.separators):
             found[c].append((d, 2 * s))
@@ -37,24 +44,24 @@ class CliqueGraph:
         return found
 
     def homes(self, scopes: Sequence[Scope]) -> list[int]:
-        """The smallest clique that holds each scope (every scope must be in one)."""
+        """Return the smallest clique that contains each scope (every scope must be in one)."""
         return smallest_cliques(self.cliques, scopes)
 
     def inner(self) -> list[tuple[Scope, list[int]]]:
-        """Each separator and its two cliques."""
+        """Return each separator with its two cliques."""
         return [(scope, [c, d]) for c, d, scope in self.separators]
 
     def cells(self, cardinality: Array) -> int:
-        """Table cells of all cliques."""
+        """Return the number of table cells of all cliques."""
         return sum(math.prod(int(cardinality[i]) for i in clique) for clique in self.cliques)
 
     def bytes_needed(self, cardinality: Array, scopes: Sequence[Scope]) -> int:
-        """Memory of the tables and of the maps from their cells to those of separators and clusters."""
+        """Return the memory of the tables and of the maps from their cells to those of separators and clusters, in bytes."""
         return bytes_needed(self.cliques, self.inner(), cardinality, scopes)
 
 
 def smallest_cliques(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[int]:
-    """The smallest clique that holds each scope (every scope must be in one)."""
+    """Return the smallest clique that contains each scope (every scope must be in one)."""
     members = [frozenset(clique) for clique in cliques]
     holding: dict[int, list[int]] = {}
     for c in sorted(range(len(members)), key=lambda c: len(members[c])):
@@ -64,7 +71,7 @@ def smallest_cliques(cliques: Sequence[Scope], scopes: Sequence[Scope]) -> list[
 
 
 def bytes_needed(cliques: Sequence[Scope], inner: Sequence[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope]) -> int:
-    """Memory of clique tables and of the maps from their cells to those of inner regions and clusters."""
+    """Return the memory of clique tables and of the maps from their cells to those of inner regions and clusters, in bytes."""
     links = np.ones(len(cliques))
     np.add.at(links, smallest_cliques(cliques, scopes), 1)
     for _, parents in inner:
@@ -74,7 +81,7 @@ def bytes_needed(cliques: Sequence[Scope], inner: Sequence[tuple[Scope, list[int
 
 
 def search_orders(network: Network, seed: int, orders: int) -> elimination.OrderSearch:
-    """The best of some elimination orders."""
+    """Return the best of several elimination orders."""
     graph = elimination.moral_graph(network)
     return run_steps(
         lambda state: elimination.search_step(network, graph, seed, state),
@@ -85,14 +92,14 @@ def search_orders(network: Network, seed: int, orders: int) -> elimination.Order
 
 
 def junction_tree_from_order(tree: JunctionTreeLayout) -> tuple[CliqueGraph, list[int]]:
-    """The maximal cliques of an elimination order, joined as a junction tree, and the position of each in the order."""
+    """Return the maximal cliques of an elimination order, joined as a junction tree, and the position of each in the order."""
     merged = list(range(len(tree.scopes)))
     across = []
     for k, (scope, p) in enumerate(zip(tree.scopes, tree.parent, strict=True)):
         if p < 0:
             continue
-        # The separator, scope[1:], is inside the parent's scope; it is the whole of it where the child
-        # has one variable more, and then the parent is no maximal clique and gives way to the child.
+        # The separator, scope[1:], is inside the parent's scope.  It equals that scope if the child has one variable more.  Then the parent
+        # is not a maximal clique and the child replaces it.
         if merged[p] == p and len(scope) == len(tree.scopes[p]) + 1:
             merged[p] = k
         else:
@@ -110,10 +117,10 @@ def junction_tree_from_order(tree: JunctionTreeLayout) -> tuple[CliqueGraph, lis
 
 
 def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
-    """A junction graph whose cliques are exactly these (those inside others apart).
+    """Return a junction graph with exactly these cliques, except those inside others.
 
-    For each variable the cliques that hold it are joined as a tree, along the largest intersections, and a separator
-    is what the trees of its variables have in common; where the cliques are those of a junction tree, the result is it.
+    For each variable the cliques that contain it are joined as a tree, along the largest intersections.  A separator is the set of
+    variables whose trees share it.  If the cliques are those of a junction tree, the result is that tree.
     Source: Aji & McEliece (2001); Teh (2003), sec. 6.5.2.
     """
     kept = maximal_scopes(cliques)
@@ -127,8 +134,8 @@ def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
     parents = {i: {c: c for c in owners} for i, owners in holding.items()}
     joined: list[tuple[int, int, Scope]] = []
     for c, d in ranked:
-        # Kruskal's algorithm for each variable at once, heaviest intersections first.  A junction tree is a spanning tree of largest
-        # total weight Σ |c ∩ d|, and in one each separator is the whole intersection, so that it is found where there is one.
+        # Kruskal's algorithm for all variables together, largest intersections first.  A junction tree is a spanning tree of largest total
+        # weight Σ |c ∩ d|, and each of its separators is the whole intersection; so a junction tree is found if there is one.
         agreed = tuple(sorted(i for i in members[c] & members[d] if _union(parents[i], c, d)))
         if agreed:
             joined.append((c, d, agreed))
@@ -138,7 +145,7 @@ def junction_graph(cliques: Sequence[Scope]) -> CliqueGraph:
 
 
 def _union(parent: dict[int, int], c: int, d: int) -> bool:
-    """Put c and d into one set; False if they were."""
+    """Merge the sets of c and d; return False if they were in the same set."""
     roots = []
     for x in (c, d):
         while parent[x] != x:
@@ -151,9 +158,9 @@ def _union(parent: dict[int, int], c: int, d: int) -> bool:
 
 @dataclass(frozen=True)
 class ScalingLayout:
-    """The arrays of numpy_junction: links 0 … A−1 join clusters to their cliques, then come those of the inner regions.
+    """The arrays of numpy_junction: links 0 … A−1 join clusters to their cliques; the links of the inner regions follow.
 
-    Of a clique graph, whose inner regions are separators of two cliques, A + e is the sending end of send e.
+    In a clique graph the inner regions are separators of two cliques, and A + e is the sending end of message e.
     """
 
     cliques: list[Scope]
@@ -169,24 +176,24 @@ class ScalingLayout:
         return len(self.home)
 
     def send(self, e: int) -> tuple[int, int]:
-        """Send e as a row of a program."""
+        """Return message e as a row of a program."""
         return self.clusters + e, self.clusters + (e ^ 1)
 
     def cells_of(self, scope: int) -> slice:
-        """Where a scope's cells are in `values`; clusters come first, then separators."""
+        """Return the slice of a scope's cells in `values`; clusters come first, then separators."""
         return slice(int(self.links[5][scope]), int(self.links[5][scope + 1]))
 
     def table_of(self, c: int) -> slice:
-        """Where a clique's cells are in `tables`."""
+        """Return the slice of a clique's cells in `tables`."""
         return slice(int(self.links[0][c]), int(self.links[0][c + 1]))
 
     def uniform_values(self) -> Array:
-        """1 for clusters, uniform marginals for separators."""
+        """Return 1 for clusters and uniform marginals for separators."""
         sizes = np.diff(self.links[5])
         return np.repeat(np.where(np.arange(len(sizes)) < self.clusters, 1.0, 1.0 / sizes), sizes)
 
     def uniform_tables(self) -> Array:
-        """Uniform clique marginals."""
+        """Return uniform clique marginals."""
         sizes = np.diff(self.links[0])
         return np.repeat(1.0 / sizes, sizes)
 
@@ -194,7 +201,7 @@ class ScalingLayout:
 def scaling_layout(
     cliques: list[Scope], inner: list[tuple[Scope, list[int]]], cardinality: Array, scopes: Sequence[Scope], targets: Sequence[Array]
 ) -> ScalingLayout:
-    """Clusters, and inner regions with the cliques that agree about them, in flat arrays."""
+    """Build the flat arrays of clusters, and of inner regions with the cliques that share them."""
     states = cardinality.tolist()
     home = smallest_cliques(cliques, scopes)
     every = [*scopes, *(variables for variables, _ in inner)]
@@ -216,7 +223,7 @@ def scaling_layout(
 
 
 def cell_map(clique: Scope, scope: Scope, states: Sequence[int]) -> Array:
-    """For each cell of a clique's table the cell of a scope's, int32; both in C order."""
+    """Return, for each cell of a clique's table, the cell of a scope's table, int32; both in C order."""
     found = np.zeros([states[i] for i in clique], dtype=np.int32)
     stride = 1
     for i in reversed(scope):
@@ -233,7 +240,7 @@ def _cumulative_offsets(lengths: Sequence[int]) -> Array:
 
 
 def walk_depth_first(graph: CliqueGraph, root: int) -> Iterator[tuple[int, int, bool]]:
-    """(clique arrived at, send that led there or −1, for the first time?) of a walk around the tree of `root`."""
+    """Walk around the tree of `root` depth first; yield (the clique, the message that leads to it or −1, True at the first visit)."""
     near = graph.neighbours()
     yield root, -1, True
     path = [(root, -1, iter(near[root]))]
@@ -251,7 +258,7 @@ def walk_depth_first(graph: CliqueGraph, root: int) -> Iterator[tuple[int, int, 
 
 
 def tree_roots(graph: CliqueGraph) -> list[int]:
-    """The first clique of each connected part of a tree."""
+    """Return the first clique of each connected part of a tree."""
     seen: set[int] = set()
     found = []
     for c in range(len(graph.cliques)):
@@ -262,7 +269,10 @@ def tree_roots(graph: CliqueGraph) -> list[int]:
 
 
 def scaling_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
-    """UPS-JT: around each tree depth first, a propagation a step, and scalings where a clique is met for the first time."""
+    """Return the schedule of UPS-JT: a depth-first walk around each tree, with one propagation per step.
+
+    Clusters are scaled at the first visit of their clique.
+    """
     owned: list[list[int]] = [[] for _ in layout.cliques]
     for a, c in enumerate(layout.home):
         owned[c].append(a)
@@ -277,7 +287,7 @@ def scaling_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
 
 
 def initial_tables(base: Network | None, tree: JunctionTreeLayout, kept: Sequence[int], layout: ScalingLayout) -> tuple[Array, Array]:
-    """Clique tables and separator marginals of a base network, or uniform ones.
+    """Return the clique tables and separator marginals of a base network, or uniform ones.
 
     kept  the position of each clique in the elimination order of `tree`.
     """

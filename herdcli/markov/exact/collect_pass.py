@@ -1,12 +1,12 @@
-"""Sums and maxima over all variables but some, by one pass towards the root of a junction tree.
+"""Sums and maxima over all variables except some, by one pass towards the root of a junction tree.
 
-What a message is made of is gone once it is sent, so that few messages wait at any time; of a variable that is maximised its best
-state stays, a byte for each state of its clique's other variables, of the possible ones alone where few are (`sparse_cliques`).  Numbers
-are
-probabilities scaled to maximum 1; the first product that a float64 does not hold begins the pass again in logarithms.
+The inputs of a message are freed once it is sent, so that few messages wait at any time.  For a maximised variable the best
+state is kept: one byte for each state of the other variables of its clique, or only for the possible ones if these are few
+(`sparse_cliques`).  Numbers are probabilities scaled to maximum 1.  If a product underflows or overflows float64, the pass
+is repeated in logarithms.
 
-    log-sum       log Σ_x Π f_a(x)                      maximum      max_x Π f_a(x), and where it is
-    sums, maxima  max_m Σ_s Π f_a(m, s): sums leave first             rest         Σ over all but x_A of Π f_a(x), a table
+    log-sum       log Σ_x Π f_a(x)                          maximum      max_x Π f_a(x), and its arguments
+    sums, maxima  max_m Σ_s Π f_a(m, s): sums come first    rest         Σ over all but x_A of Π f_a(x), a table
 
 Source: Dechter (1999), bucket elimination; Sethi & Ullman (1970) for the order of the pass.
 """
@@ -34,9 +34,11 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class PassResult:
-    """log Σ or log max over what left, the table of what stays (its axes as `kept` names them), scaled, and best states by variable.
+    """The result of a pass.
 
-    value  includes the logarithm of what the table was divided by.
+    value   log Σ or log max over the eliminated variables, including the logarithm of the constant that the table was divided by.
+    rest    scaled table of the remaining variables, with axes in the order of `kept`.
+    states  best state of each maximised variable.
     """
 
     value: float
@@ -45,10 +47,12 @@ class PassResult:
 
 
 class PassPlan:
-    """The cliques of an order, and what of them has to be kept.
+    """The cliques of an elimination order, and the memory that a pass over them needs.
 
-    order  of what leaves, sums before maxima.  kept  what stays.  The network is one without states that its zeros make impossible.
-    limit  bytes that may be taken to find what zeros leave empty.
+    order    the variables to eliminate, summed ones before maximised ones.
+    kept     the variables that remain.
+    trimmed  the network without the states that its zeros make impossible.
+    limit    memory in bytes that may be used to find the entries that zeros exclude.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class PassPlan:
 
     @property
     def sparse(self) -> bool:
-        """Do some messages hold possible states alone?"""
+        """True if some messages contain only possible states."""
         return any(columns is not None for columns in self.columns)
 
     def _choice_bytes(self) -> int:
@@ -87,16 +91,19 @@ class PassPlan:
         return found
 
     def _working_numbers(self) -> int:
-        """Numbers of slabs, and of the table of what stays."""
+        """Return how many numbers the slabs and the table of remaining variables need."""
         states: list[int] = self.network.cardinality.tolist()
         return min(3 * self.largest, SLABS) + 3 * math.prod(states[i] for i in self.kept)
 
     def bytes_needed(self) -> int:
-        """In memory, where nothing goes to a file."""
+        """Return the bytes of memory, if nothing is stored in a file."""
         return self.storage_plans()[0][0]
 
     def storage_plans(self) -> list[tuple[int, int]]:
-        """(bytes of memory, bytes of a file): nothing in the file, best states there, these and messages there."""
+        """Return (bytes of memory, bytes of a file) for three choices.
+
+        The file contains nothing, the best states, or the best states and the messages.
+        """
         best, working = self._choice_bytes(), self._working_numbers()
         return [
             (8 * (self.most + working) + best, 0),
@@ -105,41 +112,41 @@ class PassPlan:
         ]
 
     def placed(self, choices: MessageStore | None, messages: MessageStore | None) -> PassPlan:
-        """The same with best states, and messages, kept in these places."""
+        """Return the same plan with these stores for best states and messages."""
         made = copy(self)
         made.choices, made.messages = choices, messages
         return made
 
     def remaining(self) -> tuple[float, int]:
-        """Seconds and bytes."""
+        """Estimate the seconds and bytes that the pass needs."""
         told = cost_forecast.propagation_seconds(self.tree, self.network, self.columns, back=False)
         rest = 3 * math.prod(self.network.cardinality[list(self.kept)].tolist())
         size = 8 * (self.most + rest + cost_forecast.working_numbers(self.largest)) + self._choice_bytes()
         return told, size + cost_forecast.object_bytes(self.tree, self.network)
 
     def answer(self, map: Map = map) -> PassResult:
-        """Sums, maxima and what is left.  Raises NegativeResult where nothing is possible."""
+        """Return sums, maxima and the remaining table.  Raises NegativeResult if no state is possible."""
         return self._passed(map).answered()
 
     def value(self, map: Map = map) -> float:
-        """The logarithm of what is left of all sums and maxima, in whatever order they come: where states need not exist."""
+        """Return the logarithm of the result of all sums and maxima, in any order; use it if the states are not needed."""
         return self._passed(map).value()
 
     def _passed(self, map: Map) -> _PassRun:
         try:
             return _PassRun(self, LinearArithmetic(), map).collected()
         except FloatingPointError:
-            pass  # what the first pass holds goes with the error
+            pass  # the references that the first pass holds are released with the error
         return _PassRun(self, LogArithmetic(), map).collected()
 
 
 def plan_pass(network: Network, order: Sequence[int], maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> PassPlan:
-    """Of a network as it is.  Raises NegativeResult where its zeros leave a variable no state."""
+    """Plan a pass over an untrimmed network.  Raises NegativeResult if its zeros leave a variable no state."""
     return PassPlan(possible_states.trim_network(network), order, maximised, kept)
 
 
 class _PassRun(CliqueProducts):
-    """One run."""
+    """One run of the pass."""
 
     def __init__(self, plan: PassPlan, arithmetic: Arithmetic, map: Map) -> None:
         super().__init__(plan.network, plan.tree, plan.messages or MemoryMessageStore(), map, plan.columns, arithmetic)
@@ -148,7 +155,7 @@ class _PassRun(CliqueProducts):
         self.rest, self.scale = np.empty(0), 0.0
 
     def collected(self) -> _PassRun:
-        """Itself, after the pass."""
+        """Run the pass and return self."""
         with self.by.held():
             for k in self.given.sequence:
                 if k < self.given.leaving:
@@ -157,18 +164,18 @@ class _PassRun(CliqueProducts):
         return self
 
     def value(self) -> float:
-        """The logarithm of everything that was divided out.  Raises NegativeResult where nothing is possible."""
+        """Return the logarithm of the product of all constants that were divided out.  Raises NegativeResult if no state is possible."""
         value = math.fsum([*self.scales, *self.constants, self.scale])
         if value == -math.inf:
             raise NegativeResult(IMPOSSIBLE)
         return value
 
     def answered(self) -> PassResult:
-        """What is left, and the way back over best states."""
+        """Return the remaining table, and the best states by backtracking."""
         return PassResult(self.value(), self._whole_rest(self.rest), self._states())
 
     def _send_message(self, k: int) -> None:
-        """The message of a clique, whose children's are gone after it."""
+        """Compute the message of a clique, and free those of its children."""
         if self.tree.scopes[k][0] in self.given.maximised:
             sent, best = self.up(k, maximum_and_position)
             self.choices.put(k, best)
@@ -183,7 +190,7 @@ class _PassRun(CliqueProducts):
             self.messages.put(k, message)
 
     def _rest(self) -> Array:
-        """The product of what is over the variables that stay, an axis for each in order."""
+        """Return the product of the remaining tables over the remaining variables, with one axis for each, in order."""
         kept = [scope[0] for scope in self.tree.scopes[self.given.leaving :]]
         made = np.full([self.states[i] for i in kept], self.by.one)
         for k in range(self.given.leaving, len(self.tree.scopes)):
@@ -197,7 +204,7 @@ class _PassRun(CliqueProducts):
         return [c for c in self.children[k] if c < self.given.leaving]
 
     def _whole_rest(self, rest: Array) -> Array:
-        """Probabilities of what stays over all its states, zeros for those that were taken away; the largest is 1."""
+        """Return the table of the remaining variables over all their states, with 0 for removed states; the largest value is 1."""
         numbers = np.exp(rest) if isinstance(self.by, LogArithmetic) else rest
         stays = self.given.trimmed.kept
         if stays is None:
@@ -207,7 +214,7 @@ class _PassRun(CliqueProducts):
         return whole
 
     def _states(self) -> dict[int, int]:
-        """The best state of each maximised variable: those that leave later are known when it is looked up (Dechter 1999)."""
+        """Return the best state of each maximised variable, looked up after those of the later variables (Dechter 1999)."""
         x: dict[int, int] = {}
         stays = self.given.trimmed.kept
         for k in range(self.given.leaving - 1, -1, -1):

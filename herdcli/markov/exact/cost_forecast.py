@@ -1,6 +1,6 @@
-"""What propagation over a junction tree will take, before it is done: seconds by counts of its work, and the most numbers at once.
+"""Forecast of the cost of propagation over a junction tree: seconds, from counts of its operations, and the largest memory.
 
-The seconds of a unit of each kind of work were fitted to 23 networks (`scripts/bench_dry_run.py`); a trial scales them to the machine.
+The seconds of each kind of operation were fitted to 23 networks (`scripts/bench_dry_run.py`).  A trial scales them to the machine.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from herdcli.markov.model.network import Network
 if TYPE_CHECKING:
     from herdcli.markov.exact.junction_tree import JunctionTreeLayout
 
-TRIAL = 1 << 18  # cells that are multiplied and summed
-TRIED = 0.45e-9 * TRIAL  # seconds of that on the machine of the others:
-TABLE = 3e-5  # of a factor or message
-TIMES, SUM, NUMBER = 0.5e-9, 0.65e-9, 8e-9  # of a cell of a product and of a sum, of a number of a message
+TRIAL = 1 << 18  # number of cells of the trial, which are multiplied and summed
+TRIED = 0.45e-9 * TRIAL  # seconds of the trial on the reference machine, on which all constants were measured:
+TABLE = 3e-5  # per factor or message
+TIMES, SUM, NUMBER = 0.5e-9, 0.65e-9, 8e-9  # per cell of a product, per cell of a sum, per number of a message
 LOOK, RANK, ADD = (
     9e-9,
     18e-9,
     5e-9,
-)  # of a cell of a possible column: to look it up in a table, in possible columns; to add it to a marginal
-TOLD, FRESH = 3e-9, 15e-9  # of a number that a child is told, and more where their memory is new each time:
-LARGE = 1 << 22  # numbers of a table that the C library gives back at once
-OBJECT = 800  # bytes of a clique or factor beside its numbers
-SHORT = 2.0  # seconds that a propagation may take that is tried
-LOGS = 7.0  # times as long it takes in logarithms
-RANGE = 700.0  # nats that a float64 holds
+)  # per cell of a possible column: lookup in a table, lookup in possible columns, addition to a marginal
+TOLD, FRESH = 3e-9, 15e-9  # per number of a message to a child, and the extra time if its memory is newly allocated:
+LARGE = 1 << 22  # size of a table from which the C library returns freed memory at once
+OBJECT = 800  # bytes of a clique or factor in addition to its numbers
+SHORT = 2.0  # seconds of the longest propagation that is run as a trial
+LOGS = 7.0  # slowdown of propagation in logarithms
+RANGE = 700.0  # range of float64 in nats
 
 
 def relative_speed() -> float:
-    """How many times as long as elsewhere a small table takes here, the best of some trials."""
+    """Return the time of a small table here relative to the reference machine, the best of several trials."""
     trial, found = np.ones((2, TRIAL // 2)), []
     for _ in range(5):
         started = time.process_time()
@@ -48,7 +48,7 @@ def relative_speed() -> float:
 
 
 def propagation_seconds(tree: JunctionTreeLayout, network: Network, among: Among, *, back: bool) -> float:
-    """Of the pass towards the root, and with marginals of all factors if it goes back."""
+    """Estimate the seconds of the pass towards the root; with `back`, also those of the pass back with marginals of all factors."""
     states: list[int] = network.cardinality.tolist()
     below, whole = clique_children(tree), separator_sizes(tree, network)
     homes: list[list[int]] = [[] for _ in tree.scopes]
@@ -78,7 +78,7 @@ def propagation_seconds(tree: JunctionTreeLayout, network: Network, among: Among
 
 
 def fits_float64(network: Network) -> bool:
-    """Are no two products of all factors, zeros left out, further apart than a float64 holds?"""
+    """Return True if no two nonzero products of all factors differ by more than the range of float64."""
     logs = np.log(network.table, out=np.zeros(len(network.table)), where=network.table > 0)
     low = np.where(network.table > 0, logs, np.inf)
     high = np.where(network.table > 0, logs, -np.inf)
@@ -88,7 +88,7 @@ def fits_float64(network: Network) -> bool:
 
 
 def clique_children(tree: JunctionTreeLayout) -> list[list[int]]:
-    """Of each clique those that send to it."""
+    """Return the children of each clique, which send messages to it."""
     found: list[list[int]] = [[] for _ in tree.scopes]
     for k, p in enumerate(tree.parent):
         if p >= 0:
@@ -97,17 +97,20 @@ def clique_children(tree: JunctionTreeLayout) -> list[list[int]]:
 
 
 def working_numbers(largest: int) -> int:
-    """Numbers of slabs of a clique of so many cells."""
+    """Return how many numbers the slabs of a clique with `largest` cells need."""
     return min(3 * largest, 4 * table_arithmetic.SLAB)
 
 
 def object_bytes(tree: JunctionTreeLayout, network: Network) -> int:
-    """Bytes of cliques and factors beside their numbers."""
+    """Return the bytes of cliques and factors in addition to their numbers."""
     return OBJECT * (len(tree.scopes) + network.factor_count)
 
 
 def peak_bytes(tree: JunctionTreeLayout, network: Network, among: Among, *, logs: bool = False) -> int:
-    """Bytes of both passes where all messages are kept in memory: they, and what the children of the clique at work are told."""
+    """Return the peak memory of both passes with all messages in memory, in bytes.
+
+    It includes all messages, and the messages to the children of one clique.
+    """
     sizes = separator_sizes(tree, network, among)
     whole: Sequence[int] = separator_sizes(tree, network)
     kept = most = sum(sizes)

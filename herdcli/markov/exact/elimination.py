@@ -1,7 +1,7 @@
-"""Elimination orders: the best of several randomised runs of min-fill, min-weight and two kinds of weighted min-fill, and along a line.
+"""Elimination orders: the best of several randomised runs of min-fill, min-weight and two kinds of weighted min-fill, and of linear orders.
 
-Eliminating a variable joins its neighbours; the cells of the tables that this makes are what exact inference costs.
-Source: Kjærulff (1990); Teh (2003), sec. 2.2.2; Fishelson & Geiger (2004) for fill-ins that weigh as much as their tables.
+Eliminating a variable joins its neighbours; the cost of exact inference is the number of cells of the resulting tables.
+Source: Kjærulff (1990); Teh (2003), sec. 2.2.2; Fishelson & Geiger (2004) for fill-ins weighted by their tables.
 """
 
 from __future__ import annotations
@@ -19,33 +19,37 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-HOPELESS = 1 << 48  # cells at which a run is given up, if there is nothing better to compare with
+HOPELESS = 1 << 48  # cells at which a run is abandoned if there is no better order to compare with
 
-NOISE = (0.0, 0.1, 0.3)  # standard deviation of the logarithm of what prices are multiplied by, in turn
-NOISE_LATE = (0.0, 0.1, 0.3, 0.5)  # of runs over the end of an order
-LATE = (0.7, 0.5, 0.3, 0.2, 0.1)  # shares of the order that is its end
-WORTH_IT = 8  # times as much as a run that propagation takes where ends of orders are eliminated again
-MORE = 8  # times as many orders as are asked for, at most, where tables are large
-PER_VARIABLE = 12_000  # numbers of tables that take as long as a variable of a run
-BEYOND = float(1 << 36)  # cells past which a few bits less would not bring a tree within reach
-LONGEST = 1 << 15  # variables that are arranged along a line; of more, one hopeless run is enough
-FAR = float(1 << 30)  # cells at which a run that has looked at MUCH is given up
+NOISE = (0.0, 0.1, 0.3)  # standard deviations of the log of the factors that multiply prices, in turn
+NOISE_LATE = (0.0, 0.1, 0.3, 0.5)  # the same for runs over the end of an order
+LATE = (0.7, 0.5, 0.3, 0.2, 0.1)  # shares of the order that count as its end
+WORTH_IT = 8  # ends of orders are eliminated again if propagation costs this many runs
+MORE = 8  # with large tables, at most this many times the requested number of orders is tried
+PER_VARIABLE = 12_000  # table cells that take as long as one variable of a run
+BEYOND = float(1 << 36)  # number of cells from which an improvement by a few bits would not make a tree feasible
+LONGEST = 1 << 15  # number of variables up to which linear orders are tried; above it one hopeless run is enough
+FAR = float(1 << 30)  # cells at which a run that has examined MUCH neighbours is abandoned
 MUCH = 8_000_000  # neighbours of variables whose prices changed
 
-KINDS = ("fill", "weight", "cells", "logs")  # what is least, in turn: see `fast.greedy_elimination`
+KINDS = ("fill", "weight", "cells", "logs")  # the minimised quantities, in turn: see `fast.greedy_elimination`
 Graph = list[set[int]]
 
 
 @dataclass(frozen=True)
 class FlatGraph:
-    """A graph as arrays.  offset (N + 1,), near  of each variable its neighbours, ascending."""
+    """A graph as arrays.
+
+    offset  (N + 1,) offsets of each variable in `near`.
+    near    the neighbours of each variable, ascending.
+    """
 
     offset: Array
     near: Array
 
 
 def flatten_graph(graph: Graph) -> FlatGraph:
-    """A graph as arrays."""
+    """Convert a graph to arrays."""
     offset = np.zeros(len(graph) + 1, dtype=np.int64)
     np.cumsum([len(near) for near in graph], out=offset[1:])
     return FlatGraph(offset, np.array([j for near in graph for j in sorted(near)], dtype=np.int64))
@@ -53,11 +57,14 @@ def flatten_graph(graph: Graph) -> FlatGraph:
 
 @dataclass
 class OrderSearch:
-    """The best order so far.  cells is the number of table cells over all cliques, 0 before the first run; largest of one.
-    messages  numbers in all messages: the cells of a clique, less its first variable.
+    """The best order so far.
 
-    width  the number of variables of the largest clique less one.  complete  False if every run was given up.
-    whole  under evidence the least cost of an order of the network without it, 0 for none; unheld  that order.
+    cells     number of table cells over all cliques, 0 before the first run; `largest` is the largest clique's number.
+    messages  number of entries of all messages: the cells of each clique without its first variable.
+    width     number of variables of the largest clique minus one.
+    complete  False if every run was abandoned.
+    whole     under evidence, the least cost of an order of the network without it, 0 if there is none.
+    unheld    that order.
     """
 
     order: Array
@@ -72,22 +79,28 @@ class OrderSearch:
 
     @property
     def cost(self) -> float:
-        """What orders are compared by."""
+        """The cost by which orders are compared."""
         return elimination_cost(self.cells, self.messages)
 
 
 def elimination_cost(cells: float, messages: float) -> float:
-    """The numbers that propagation makes, which is its time, and those that it keeps: twice as many at least as it has at once."""
+    """Return the cost of an order: the table cells, which determine the time, plus the entries of all messages.
+
+    The entries of all messages are at least twice as many as are stored at one time.
+    """
     return cells + messages
 
 
 def empty_search(network: Network) -> OrderSearch:
-    """Nothing found yet."""
+    """Return the state before the first run."""
     return OrderSearch(np.empty(0, dtype=np.int64), 0.0, 0, False, 0)
 
 
 def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
-    """Neighbours of each variable; variables of one state, as the network has them or as told, have none: they cost nothing."""
+    """Return the neighbours of each variable.
+
+    Variables of one state, according to the network or to `cardinality`, have no neighbours, because they cost nothing.
+    """
     graph: Graph = [set() for _ in range(network.count)]
     single = set(np.flatnonzero((network.cardinality if cardinality is None else cardinality) == 1).tolist())
     scope, starts = network.scope.tolist(), network.scope_offset.tolist()
@@ -101,16 +114,16 @@ def moral_graph(network: Network, cardinality: Array | None = None) -> Graph:
 
 
 def search_step(network: Network, graph: Graph, seed: int, state: OrderSearch) -> OrderSearch:
-    """One more run, of the KINDS in turn, and one along a line; given up once they cost more than the best.
+    """Do one more greedy run, of the KINDS in turn, and one linear order; abandon them once they cost more than the best order.
 
-    After all KINDS come runs whose prices have noise, as what is best now need not be in the end (Fishelson & Geiger 2004, who
-    draw from the best few).  Where trees are large, every second run is followed by others over the end of the best order.
+    After all KINDS, prices are multiplied by noise, because the best choice now need not be the best in the end (Fishelson & Geiger 2004,
+    who choose randomly among the best few).  If trees are large, every second run is followed by others over the end of the best order.
 
-    Under evidence the same run on the network without it gives a second order.  What evidence takes out of a graph makes no
-    clique of an order larger, so that conditioning never raises the cost.
+    Under evidence the same run on the network without it gives a second order.  Evidence removes variables from the graph, and
+    no clique of an order becomes larger, so that conditioning never increases the cost.
     """
     several = len(set(states_before(network).tolist()) - {1}) > 1
-    kinds = KINDS if several else KINDS[:2]  # the last two are min-fill again where all variables have as many states
+    kinds = KINDS if several else KINDS[:2]  # the last two equal min-fill if all variables have the same number of states
     states, before = network.cardinality.tolist(), states_before(network).tolist()
     kind = kinds[(state.step + (network.count > LONGEST)) % len(kinds)]  # min-fill takes five times as long to be hopeless
     spread = NOISE[state.step // len(kinds) % len(NOISE)]
@@ -131,7 +144,7 @@ def search_step(network: Network, graph: Graph, seed: int, state: OrderSearch) -
 
 
 def _improve_endings(network: Network, near: FlatGraph, kinds: Sequence[str], seed: int, state: OrderSearch) -> None:
-    """Eliminate what leaves last again, of the best order and, under evidence, of the best one without it, where trees are large."""
+    """Eliminate the end of the best order again if trees are large; under evidence also that of the best order without it."""
     states, before, large = network.cardinality.tolist(), states_before(network).tolist(), WORTH_IT * network.count * PER_VARIABLE
     if state.complete and state.cost > large:
         random = generator(seed, Stream.ELIMINATION, unit=1, step=state.step)
@@ -146,9 +159,10 @@ def _improve_endings(network: Network, near: FlatGraph, kinds: Sequence[str], se
 def _improve_late_part(
     near: FlatGraph, states: list[int], order: list[int], kinds: Sequence[str], random: Generator, best: float
 ) -> EliminationRun:
-    """The best of greedy runs with noise over the end of an order, as many as take the time of one over all; no order if none is better.
+    """Return the best of several noisy greedy runs over the end of an order; no order if none is better.
 
-    The largest cliques are made last, of few variables: there a run is cheap, and the beginning of a good order is kept.
+    The number of runs is such that they take the time of one full run.  The largest cliques are formed last, from few variables:
+    there a run is cheap, and the beginning of a good order is kept.
     """
     share = LATE[int(random.integers(len(LATE)))]
     free = [i for i in order if states[i] > 1]
@@ -168,14 +182,14 @@ def _improve_late_part(
 
 
 def _keep_unconditioned_order(state: OrderSearch, near: FlatGraph, states: list[int], whole: EliminationRun) -> None:
-    """Take an order of the network without evidence that is better than the best, for the network under evidence too."""
+    """Keep an order of the network without evidence that is better than the best, and try it on the network with evidence too."""
     if whole.order is not None and not 0 < state.whole <= whole.cost:
         state.whole, state.unheld = whole.cost, np.array(whole.order, dtype=np.int64)
         _keep_better(state, _eliminate_in_order(near, states, whole.order))
 
 
 def _random_ties(seed: int, step: int, spread: float, states: list[int]) -> tuple[list[float], list[float]]:
-    """Ties, and noise on prices, of each variable: those of one state change nothing for the others."""
+    """Draw random numbers for ties, and noise on prices, for each variable; variables of one state do not affect those of others."""
     free = np.array(states) > 1
     random, ties, noise = generator(seed, Stream.ELIMINATION, step=step), np.zeros(len(states)), np.ones(len(states))
     ties[free] = random.random(int(free.sum()))
@@ -186,7 +200,7 @@ def _random_ties(seed: int, step: int, spread: float, states: list[int]) -> tupl
 def _greedy_and_linear_runs(
     near: FlatGraph, states: list[int], kind: str, luck: tuple[list[float], list[float]], limit: float
 ) -> Iterator[EliminationRun]:
-    """A greedy run, and an arrangement along a line where that may cost no more than the best that is known."""
+    """Yield a greedy run, and a linear order if it may cost no more than the best known order."""
     ties, noise = luck
     greedy = _greedy_run(near, states, kind, ties, limit, noise=noise)
     yield greedy
@@ -199,16 +213,16 @@ def _greedy_and_linear_runs(
 
 
 def has_enough_orders(network: Network, state: OrderSearch, orders: int) -> bool:
-    """Whether the orders that were asked for are tried, and others would cost more than half of what the best one will.
+    """Return True if the requested number of orders was tried, and more would cost more than half of what propagation will.
 
-    Counted, not timed.  Under evidence no fewer are tried than without it.
+    The costs are counted, not timed.  Under evidence at least as many orders are tried as without it.
     """
     least = state.cost if state.whole > BEYOND else max(state.cost, state.whole)
     return state.step >= orders and (least > BEYOND or state.step * network.count * PER_VARIABLE > least)
 
 
 def fill_order(network: Network, seed: int) -> list[int]:
-    """All variables in the order of one run of min-fill, however wide its cliques are."""
+    """Return all variables in the order of one run of min-fill, for cliques of any size."""
     ties = generator(seed, Stream.ELIMINATION).random(network.count).tolist()
     found = _greedy_run(flatten_graph(moral_graph(network)), network.cardinality.tolist(), "fill", ties, math.inf, network.count)
     assert found.order is not None
@@ -217,7 +231,7 @@ def fill_order(network: Network, seed: int) -> list[int]:
 
 @dataclass(frozen=True)
 class EliminationRun:
-    """One elimination; no order where it was given up."""
+    """The result of one elimination; its order is None if it was abandoned."""
 
     order: list[int] | None
     cells: float
@@ -227,12 +241,12 @@ class EliminationRun:
 
     @property
     def cost(self) -> float:
-        """What orders are compared by."""
+        """The cost by which orders are compared."""
         return elimination_cost(self.cells, self.messages)
 
 
 def _keep_better(state: OrderSearch, run: EliminationRun) -> None:
-    """Take an order that is better than the best."""
+    """Keep an order that is better than the best."""
     if run.order is None:
         if not state.complete:
             state.cells, state.width = max(state.cells, run.cells), max(state.width, run.width)
@@ -242,23 +256,24 @@ def _keep_better(state: OrderSearch, run: EliminationRun) -> None:
 
 
 def _eliminate_in_order(near: FlatGraph, states: list[int], order: list[int]) -> EliminationRun:
-    """The elimination of a graph in a given order."""
+    """Eliminate a graph in a given order."""
     return _eliminate_partially(near, states, order)[0]
 
 
 def _eliminate_partially(near: FlatGraph, states: list[int], order: list[int]) -> tuple[EliminationRun, FlatGraph]:
-    """The elimination of a graph in an order of some variables, and the graph of the others."""
+    """Eliminate some variables of a graph in a given order; return the result and the graph of the other variables."""
     told = fast.elimination_along(near.offset, near.near, np.array(states, dtype=np.float64), np.array(order, dtype=np.int64))
     cells, largest, width, messages, offset, left = told
     return EliminationRun(order, cells, largest, width, messages), FlatGraph(offset, left)
 
 
 def linear_arrangement(near: FlatGraph, states: list[int], ties: list[float], limit: float) -> list[int] | None:
-    """All variables in the order in which they leave a line; None where the frontiers have more cells than `limit`.
+    """Return all variables in the order in which they leave a linear arrangement; None if the frontiers have more cells than `limit`.
 
-    They enter one after the other, and each leaves once all its neighbours have entered.  The variables between are the frontier; the
-    tree of cliques is nearly a chain, of whose messages few need be kept (`messages`).  An arrangement of small frontiers is looked for
-    from several ends of the graph.  Source: Kinnersley (1992), pathwidth is vertex separation; Díaz, Petit & Serna (2002) for heuristics.
+    Variables enter one after the other, and each leaves once all its neighbours have entered.  The entered variables that have not left
+    are the frontier.  The tree of cliques is nearly a chain, of which few messages need be kept (`messages`).  The search for an
+    arrangement with small frontiers begins at several ends of the graph.  Source: Kinnersley (1992), pathwidth is vertex separation;
+    Díaz, Petit & Serna (2002) for heuristics.
     """
     order = np.empty(len(states), dtype=np.int64)
     complete = fast.elimination_line(near.offset, near.near, _log_weights(states), np.argsort(ties, kind="stable"), limit, order)
@@ -278,11 +293,14 @@ def _greedy_run(
     widest: int = MOST_AXES,
     noise: Sequence[float] | None = None,
 ) -> EliminationRun:
-    """One greedy elimination, given up where it costs more than `limit`, is as wide as `widest`, or is long and far on the way to HOPELESS.
+    """Do one greedy elimination.
 
-    kind  one of KINDS.  noise  of each variable, what its price is multiplied by (raised by half an edge, as many cost nothing).
+    It is abandoned if it costs more than `limit`, is as wide as `widest`, or is long and close to HOPELESS.
+
+    kind   one of KINDS.
+    noise  for each variable the factor that multiplies its price (which is increased by half an edge, because many prices are zero).
     """
-    looked = 0.0 if limit == HOPELESS else -math.inf  # with a better order to compare with, the end is near
+    looked = 0.0 if limit == HOPELESS else -math.inf  # with a better order to compare with, a run ends soon
     limits = np.array([limit, widest, looked, MUCH, FAR], dtype=np.float64)
     order, luck = np.empty(len(states), dtype=np.int64), np.ones(len(states)) if noise is None else np.array(noise, dtype=np.float64)
     numbers, tie = np.array(states, dtype=np.float64), np.array(ties, dtype=np.float64)
@@ -293,7 +311,7 @@ def _greedy_run(
 
 
 def _subgraph(near: FlatGraph, some: list[int]) -> FlatGraph:
-    """The graph of some variables alone, numbered anew as they come, whose neighbours are all among them."""
+    """Return the induced graph of some variables, renumbered in the given order; all their neighbours must be among them."""
     place = {i: k for k, i in enumerate(some)}
     bounds, each = near.offset.tolist(), near.near.tolist()
     return flatten_graph([{place[j] for j in each[bounds[i] : bounds[i + 1]]} for i in some])

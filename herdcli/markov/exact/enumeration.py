@@ -1,6 +1,6 @@
-"""Exact inference over all states: the reference for everything else, and exact generalised inference on small networks.
+"""Exact inference over all joint states: the reference for all other algorithms, and exact generalised inference on small networks.
 
-With observed marginals the answer is the distribution nearest to P in KL(Q‖P) among those that have them, found by
+With observed marginals the result is the distribution closest to P in KL(Q‖P) among those that have them, computed by
 iterative proportional fitting on the joint table.  Source: Teh (2003), sec. 5.4; Deming & Stephan (1940).
 """
 
@@ -21,7 +21,7 @@ MOST_STATES = 1 << 26
 
 @dataclass
 class EnumerationState:
-    """The joint distribution, all variables in order, and the residuals so far (largest marginal error before a sweep)."""
+    """The joint distribution over all variables in order, and the residuals so far (largest marginal error before a sweep)."""
 
     joint: Array
     residual: Array
@@ -29,12 +29,12 @@ class EnumerationState:
 
 
 def joint_shape(network: Network) -> tuple[int, ...]:
-    """Of the joint table: an axis for each variable of two states or more."""
+    """Return the shape of the joint table: one axis for each variable of two states or more."""
     return tuple(states for states in network.cardinality.tolist() if states > 1)
 
 
 def log_joint(network: Network) -> Array:
-    """log Π f_a(x) with one axis a variable.  Raises DataError above 2^26 states."""
+    """Compute log Π f_a(x) with one axis per variable.  Raises DataError above 2^26 states."""
     states = math.prod(network.cardinality.tolist())
     wide = int((network.cardinality > 1).sum())
     if states > MOST_STATES:
@@ -53,7 +53,7 @@ def log_joint(network: Network) -> Array:
 
 
 def initial_joint(network: Network) -> EnumerationState:
-    """P itself.  Raises NegativeResult if no state has a probability."""
+    """Return the distribution P.  Raises NegativeResult if no state has a probability."""
     table = log_joint(network)
     top = table.max()
     if top == -np.inf:
@@ -63,7 +63,7 @@ def initial_joint(network: Network) -> EnumerationState:
 
 
 def fitting_sweep(network: Network, state: EnumerationState) -> EnumerationState:
-    """One sweep of proportional fitting over the observed marginals, in order."""
+    """Do one sweep of proportional fitting over the observed marginals, in order."""
     largest = 0.0
     for i, target in network.observations().items():
         present = joint_marginal(network, state.joint, (i,))
@@ -72,8 +72,8 @@ def fitting_sweep(network: Network, state: EnumerationState) -> EnumerationState
         largest = max(largest, float(np.abs(present - target).max()))
         ratio = np.divide(target, present, out=np.zeros_like(target), where=present > 0)
         if network.cardinality[i] > 1:
-            # 5.16 on the joint table: of all Q with this marginal, Q ← Q ô_i/Q_i
-            # is nearest in KL, which only depends on how x_i is distributed.
+            # 5.16 on the joint table: among all distributions with this marginal, Q ô_i/Q_i is closest to Q in KL, which only depends on
+            # how x_i is distributed.
             state.joint *= ratio.reshape([-1 if k == i else 1 for k in _variable_axes(network)])
     return EnumerationState(state.joint, np.append(state.residual, largest), state.step + 1)
 
@@ -83,7 +83,7 @@ def _variable_axes(network: Network) -> list[int]:
 
 
 def joint_marginal(network: Network, joint: Array, scope: tuple[int, ...]) -> Array:
-    """The marginal over some variables, axes in the order of `scope`."""
+    """Return the marginal over some variables, with axes in the order of `scope`."""
     axes = _variable_axes(network)
     kept = [i for i in axes if i in scope]
     p = joint.sum(axis=tuple(k for k, i in enumerate(axes) if i not in scope))
@@ -93,7 +93,7 @@ def joint_marginal(network: Network, joint: Array, scope: tuple[int, ...]) -> Ar
 
 
 def joint_results(network: Network, state: EnumerationState) -> tuple[list[Array], list[Factor], float]:
-    """Marginals of variables and factors, and −min Σ Q log(Q/Π f), which is log Z without observed marginals."""
+    """Return the marginals of variables and factors, and −min Σ Q log(Q/Π f), which is log Z without observed marginals."""
     nodes = [joint_marginal(network, state.joint, (i,)) for i in range(network.count)]
     cliques = [(scope, joint_marginal(network, state.joint, scope)) for scope, _ in network.factors() if scope]
     energy = log_joint(network)

@@ -1,7 +1,8 @@
-"""Marginals under many sets of evidence at once: the rows are one variable more, and one junction tree answers for all.
+"""Marginals under many sets of evidence at once: the row number is one more variable, and one junction tree computes all rows.
 
-Each variable is joined to the row variable by a factor that is 1 for the states its evidence allows, so that every clique holds
-the row variable, which is eliminated last; the marginal of a variable and the row variable, row by row, is the answer (`rows`).
+Each variable is joined to the row variable by a factor that is 1 for the states that its evidence allows.  So every clique contains
+the row variable, which is eliminated last.  The joint marginal of a variable and the row variable has the results for all rows
+(`row_propagation`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_alike
 from herdcli.shards import Shard
 
-BLOCK = 1 << 22  # table cells of all cliques, for the rows taken at once
+BLOCK = 1 << 22  # limit of table cells of all cliques, for the rows processed at once
 
 
 @dataclass
@@ -37,7 +38,7 @@ class BatchState:
 
 @dataclass(frozen=True)
 class BlockAnswers:
-    """Of the rows of one block; NaN and −∞ of impossible rows."""
+    """The results for the rows of one block; NaN and −∞ for impossible rows."""
 
     marginals: Array = array("n P", "marginals of all variables", kind="f")
     log_z: Array = array("n", "log Z of each row", kind="f")
@@ -45,7 +46,7 @@ class BlockAnswers:
 
 @dataclass(frozen=True)
 class MarginalColumns:
-    """What the columns of marginals are."""
+    """The names of the columns of marginals, and the number of variables."""
 
     names: list[str]
     variables: int
@@ -53,13 +54,13 @@ class MarginalColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceRowsShard(Shard):
-    """Some blocks of rows."""
+    """The results of some blocks of rows."""
 
     parts: list[BlockAnswers]
     rest: MarginalColumns | None = None
 
     def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for marginals of other columns than those that have names."""
+        """Raise DataError if the shard is invalid, or if its marginals do not match the column names."""
         super().validate()
         require_alike(self.parts, ("P",))
         if self.rest is not None and self.parts and len(self.rest.names) != self.parts[0].marginals.shape[1] + 1:  # log Z is the last
@@ -67,9 +68,10 @@ class EvidenceRowsShard(Shard):
 
 
 class EvidenceBatch(Stepwise[BatchState]):
-    """Evidence (rows, columns) as states, −1 where there is none, of some variables; a step is a block of rows.
+    """Evidence (rows, columns) on some variables, as states, −1 for none; each step processes a block of rows.
 
-    count  blocks of all rows.  own  numbers of those to be done, all unless a part is taken.
+    count  number of blocks of all rows.
+    own    numbers of the blocks to process, by default all.
     """
 
     state = BatchState
@@ -95,23 +97,23 @@ class EvidenceBatch(Stepwise[BatchState]):
         self.steps = self.count
 
     def part(self, own: Sequence[int]) -> EvidenceBatch:
-        """The same for these blocks alone."""
+        """Return the same algorithm for these blocks only."""
         made = copy(self)
         made.own, made.steps = own, len(own)
         return made
 
     def memory(self) -> int:
-        """Bytes of the tables of a block of rows."""
+        """Return the bytes of the tables of a block of rows."""
         return self.bytes_needed()[0]
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the tables of a block of rows."""
+        """Return the bytes of the tables of a block of rows, with a description."""
         numbers = 2 * self.messages + min(3 * self.cells, SLABS / self.rows) + 4 * float(self.network.cardinality.sum())
         size = 8.0 * numbers * self.rows if self.possible else 2.0**60
         return int(min(size, 2.0**60)), f"the junction tree, treewidth {self.width} and 2^{math.log2(self.cells):.1f} table cells a row,"
 
     def init(self) -> BatchState:
-        """No row done."""
+        """Return the state before the first row."""
         rows = sum(len(self._evidence_of(block)) for block in self.own)
         return BatchState(np.empty((rows, int(self.network.cardinality.sum()))), np.empty(rows), 0)
 
@@ -120,7 +122,7 @@ class EvidenceBatch(Stepwise[BatchState]):
         return rows
 
     def step(self, state: BatchState) -> BatchState:
-        """The next block of rows."""
+        """Process the next block of rows."""
         block = self._evidence_of(self.own[state.step])
         column = {i: k for k, i in enumerate(self.variables)}
         allowed = []
@@ -138,13 +140,13 @@ class EvidenceBatch(Stepwise[BatchState]):
         return state
 
     def _possible_states(self, i: int) -> Array:
-        """The states of a variable that the zeros leave possible."""
+        """Return the states of a variable that the zeros leave possible."""
         if self.trimmed.kept is None:
             return np.arange(int(self.network.cardinality[i]))
         return np.flatnonzero(self.trimmed.kept[i])
 
     def _whole(self, marginals: list[Array]) -> list[Array]:
-        """(states, rows) of each variable over all its states."""
+        """Expand the marginals (states, rows) of each variable to all its states."""
         made = [np.zeros((int(states), p.shape[1])) for states, p in zip(self.network.cardinality, marginals, strict=True)]
         for i, (whole, p) in enumerate(zip(made, marginals, strict=True)):
             whole[self._possible_states(i)] = p
@@ -152,6 +154,6 @@ class EvidenceBatch(Stepwise[BatchState]):
         return made
 
     def result(self, state: BatchState) -> list[BlockAnswers]:
-        """The finished blocks one by one."""
+        """Return the finished blocks."""
         cuts = [self.rows * (place + 1) for place in range(self.steps - 1)]
         return [BlockAnswers(*parts) for parts in zip(np.split(state.marginals, cuts), np.split(state.log_z, cuts), strict=True)]

@@ -1,4 +1,4 @@
-"""The exact algorithms as methods: junction tree and enumeration."""
+"""The exact algorithms as inference methods: junction tree and enumeration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ from herdcli.records import dataclass
 
 @dataclass(frozen=True)
 class SmallPlan:
-    """A schedule (None: the usual one), its bytes in memory, and those of messages in a file (0: they are not kept there)."""
+    """A schedule that needs less memory.
+
+    plan    the schedule, None for the default one.
+    memory  bytes of memory.
+    file    bytes of messages in a file, 0 if messages are not stored in a file.
+    """
 
     plan: MessageSchedule | None
     memory: int
@@ -42,7 +47,7 @@ class SmallPlan:
 
 
 class JunctionTree(Stepwise[OrderSearch]):
-    """The steps look for an elimination order; the result propagates over the cliques of the best one.
+    """The junction tree algorithm: its steps search for an elimination order; the result propagates over the cliques of the best one.
 
     States that the zeros make impossible are left out of all tables.
     """
@@ -57,41 +62,48 @@ class JunctionTree(Stepwise[OrderSearch]):
         self.network = self.trimmed.network
         self.graph = elimination.moral_graph(self.network)
         self.begun: OrderSearch | None = None
-        self.limit = limit  # bytes that may be taken to find what zeros leave empty
-        self.messages: MessageStore | None = None  # where they go, where not into memory
+        self.limit = limit  # bytes that may be used to find the entries that zeros exclude
+        self.messages: MessageStore | None = None  # the store for messages, None for memory
         self.chosen: MessageSchedule | None = None
-        self.counted: tuple[list[list[int]], list[PossibleColumns | None]] | None = None  # of the cliques that they were found for
+        self.counted: tuple[list[list[int]], list[PossibleColumns | None]] | None = None  # and the cliques that they were computed for
 
     def init(self) -> OrderSearch:
-        """No order yet, or those that were found before."""
+        """Return an empty search, or the search to continue."""
         return elimination.empty_search(self.network) if self.begun is None else self.begun
 
     def with_orders(self, state: OrderSearch) -> JunctionTree:
-        """The same, from orders that are found."""
+        """Return the same algorithm, continued from orders that were found before."""
         made = copy(self)
         made.begun = state
         return made
 
     def step(self, state: OrderSearch) -> OrderSearch:
-        """One more randomised run."""
+        """Do one more randomised run."""
         return elimination.search_step(self.network, self.graph, self.settings.seed, state)
 
     def met(self, state: OrderSearch) -> bool:
-        """A forest cannot be improved, where two runs were hopeless the others will be, and more than `orders` are only for large trees."""
+        """Return True if no further order is needed.
+
+        A forest cannot be improved.  After two hopeless runs the others will be hopeless too.  More than `orders` runs are only for large
+        trees.
+        """
         if elimination.has_enough_orders(self.network, state, self.settings.orders):
             return True
         return state.width <= 1 if state.complete else state.step >= (1 if self.network.count > elimination.LONGEST else 2)
 
     def figure(self, state: OrderSearch) -> str:
-        """The size of the best tree so far."""
+        """The size of the best tree so far, as text."""
         return f"treewidth {state.width}" if state.complete else ""
 
     def bytes_needed(self, state: OrderSearch) -> tuple[int, str]:
-        """Of the messages, or without Hugin's of the tables; for the line that refuses and for the line that is told before the work."""
+        """Return the bytes of the messages, or of the tables for message passing other than Hugin's.
+
+        The text describes them, for messages to the user.
+        """
         least = "" if state.complete else "at least "
         what = f"the junction tree, treewidth {least}{state.width} and 2^{math.log2(max(1, state.cells)):.1f} table cells,"
         if not state.complete:
-            return int(min(max(state.cells, float(elimination.HOPELESS)), 2.0**60)) * 16, what  # wherever the run was given up
+            return int(min(max(state.cells, float(elimination.HOPELESS)), 2.0**60)) * 16, what  # wherever the run was abandoned
         tree = self.tree(state)
         if self.settings.message_passing != "hugin":
             return tree.bytes_needed(self.network), what
@@ -101,13 +113,16 @@ class JunctionTree(Stepwise[OrderSearch]):
         return 8 * self._message_numbers(message_storage.single_stretch_schedule(tree, self.network, among).most, tree), what
 
     def columns(self, tree: JunctionTreeLayout, state: OrderSearch) -> list[PossibleColumns | None]:
-        """The possible states of messages, where there is much to compute and zeros that make it less."""
+        """Return the possible states of messages, if there is much to compute and zeros reduce it."""
         if self.counted is None or self.counted[0] != tree.scopes:
             self.counted = tree.scopes, sparse_cliques.possible_if_worthwhile(self.network, tree, state.cells, self.limit)
         return self.counted[1]
 
     def tree(self, state: OrderSearch) -> JunctionTreeLayout:
-        """The cliques of the best order, or of the best without evidence where that takes less: evidence shall never cost memory."""
+        """Return the cliques of the best order, or of the best order without evidence if they need less memory.
+
+        So evidence never increases the memory.
+        """
         found = junction_tree.plan_tree(self.network, state.order)
         if state.unheld is None:
             return found
@@ -117,13 +132,13 @@ class JunctionTree(Stepwise[OrderSearch]):
         )
 
     def _message_numbers(self, kept: int, tree: JunctionTreeLayout) -> int:
-        """Messages that are kept, and slabs of the largest clique, with what is summed from them."""
+        """Return how many numbers the stored messages, and slabs of the largest clique with their sums, need."""
         states = self.network.cardinality.tolist()
         largest = max((math.prod(states[i] for i in scope) for scope in tree.scopes), default=0)
         return kept + min(3 * largest, table_arithmetic.SLABS)
 
     def smaller_plans(self, state: OrderSearch) -> list[SmallPlan]:
-        """Ways to propagate in less memory than `bytes_needed` says, the fastest first."""
+        """Return schedules that need less memory than `bytes_needed` returns, the fastest first."""
         if not state.complete or self.settings.message_passing != "hugin":
             return []
         tree = self.tree(state)
@@ -139,26 +154,26 @@ class JunctionTree(Stepwise[OrderSearch]):
         ]
 
     def fit_schedule(self, state: OrderSearch, limit: int, room: int) -> SmallPlan | None:
-        """The fastest way that takes at most `limit` bytes of memory and `room` of a file, where there is one."""
+        """Return the fastest schedule that needs at most `limit` bytes of memory and `room` bytes of a file; None if there is none."""
         if (size := self.bytes_needed(state)[0]) <= limit:
             return SmallPlan(None, size, 0)
         return next((way for way in self.smaller_plans(state) if way.memory <= limit and way.file <= room), None)
 
     def least(self, state: OrderSearch, limit: int, room: int) -> tuple[int, bool]:
-        """Bytes of the way that fits, else of the one that takes least memory without a file; and whether one fits."""
+        """Return the memory of the schedule that fits, otherwise of the smallest one without a file; and whether one fits."""
         if (way := self.fit_schedule(state, limit, room)) is not None:
             return way.memory, True
         ways = [way.memory for way in self.smaller_plans(state) if not way.file]
         return min(ways, default=self.bytes_needed(state)[0]), False
 
     def with_schedule(self, plan: MessageSchedule | None, place: MessageStore | None) -> None:
-        """Propagate by this schedule, with messages kept in this place."""
+        """Use this schedule for propagation, with messages in this store."""
         self.chosen, self.messages = plan, place
 
     def remaining(self, state: OrderSearch) -> tuple[float, int]:
-        """Seconds of propagation, and its bytes where all messages are kept in memory.
+        """Estimate the seconds of propagation, and its bytes with all messages in memory.
 
-        Where numbers may be too far apart for a float64 and the propagation is short it is done, which tells.
+        If the numbers may exceed the range of float64 and the propagation is short, it is run to find out.
         """
         tree = self.tree(state)
         among = self.columns(tree, state)
@@ -184,7 +199,7 @@ class JunctionTree(Stepwise[OrderSearch]):
         return 0.0, 0
 
     def result(self, state: OrderSearch) -> InferenceResult:
-        """All marginals and log Z."""
+        """Compute all marginals and log Z."""
         tree = self.tree(state)
         if self.settings.message_passing == "hugin":
             plan = self.chosen or message_storage.single_stretch_schedule(tree, self.network)
@@ -204,25 +219,25 @@ class JunctionTree(Stepwise[OrderSearch]):
 
 @dataclass(frozen=True)
 class EliminationOrders:
-    """The steps of a junction tree by themselves: the algorithm whose result is the order that was found, and its size."""
+    """The steps of a junction tree on their own; the result is the order that was found, and its size."""
 
     tree: JunctionTree
     state = OrderSearch  # the type of its states
 
     def init(self) -> OrderSearch:
-        """No order yet."""
+        """Return the state before the first run."""
         return self.tree.init()
 
     def step(self, state: OrderSearch) -> OrderSearch:
-        """One more randomised run."""
+        """Do one more randomised run."""
         return self.tree.step(state)
 
     def done(self, state: OrderSearch) -> bool:
-        """Whether no better order is looked for."""
+        """Return True if the search for better orders has ended."""
         return self.tree.done(state)
 
     def memory(self) -> int:
-        """Nothing to speak of."""
+        """Return 0, because the search needs little memory."""
         return 0
 
     def progress(self, state: OrderSearch) -> RunProgress:
@@ -230,12 +245,12 @@ class EliminationOrders:
         return self.tree.progress(state)
 
     def result(self, state: OrderSearch) -> OrderSearch:
-        """The search itself."""
+        """Return the search."""
         return state
 
 
 class Enumeration(ToTolerance[EnumerationState, InferenceSettings], HasStateShapes[EnumerationState]):
-    """The joint table; with observed marginals the steps are sweeps of proportional fitting."""
+    """Enumeration of the joint table; with observed marginals the steps are sweeps of proportional fitting."""
 
     state = EnumerationState
 
@@ -244,23 +259,23 @@ class Enumeration(ToTolerance[EnumerationState, InferenceSettings], HasStateShap
         self.steps = settings.iterations if network.observations() else 0
 
     def like(self) -> EnumerationState:
-        """A joint table that nothing has been worked out for."""
+        """Return a state with an uninitialised joint table."""
         return EnumerationState(np.empty(enumeration.joint_shape(self.network)), np.empty(0), 0)
 
     def init(self) -> EnumerationState:
-        """P over all states."""
+        """Return P over all states."""
         return enumeration.initial_joint(self.network)
 
     def step(self, state: EnumerationState) -> EnumerationState:
-        """One sweep over the observed marginals."""
+        """Do one sweep over the observed marginals."""
         return enumeration.fitting_sweep(self.network, state)
 
     def bytes_needed(self, state: EnumerationState) -> tuple[int, str]:
-        """Temporary copies of the joint table."""
+        """Return the bytes of temporary copies of the joint table."""
         return 32 * math.prod(enumeration.joint_shape(self.network)), "the joint table"
 
     def result(self, state: EnumerationState) -> InferenceResult:
-        """Marginals, and −KL to the unnormalised P."""
+        """Compute marginals, and −KL to the unnormalised P."""
         nodes, cliques, log_z = enumeration.joint_results(self.network, state)
         residual = float(state.residual[-1]) if len(state.residual) else 0.0
         trace = Trace(state.residual, np.full(len(state.residual), np.nan))

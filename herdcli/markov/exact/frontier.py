@@ -1,15 +1,15 @@
 """Exact marginals and log Z of a lattice by a frontier that sweeps over it, one cell at a time: memory 2^width, not 2^width · cells.
 
-The frontier holds one variable of each column: those of the present row up to the last cell, those of the row before beyond it.
-Its table α sums over all cells behind; in step t the cell (r, c) takes the place of the one above it:
+The frontier contains one variable of each column: those of the present row up to the last cell, and those of the row before after it.
+Its table α sums over all cells behind the frontier.  In step t the cell (r, c) replaces the one above it:
 
     α_t(rest, x) = φ(x) h(left, x) Σ_u α_{t−1}(u, rest) v(u, x).
 
-The axis that goes is always the first and the new one the last, so that a step is a product with a small matrix and the left
-neighbour stands beside the new axis.  The way back does the same with β; α is kept at the ends of rows and made again from there.
-Tables are scaled to maximum 1.  An entry that is then too small for a float64 is an error of at most 1e-307 in α, which later
-factors, scaled too, never raise; so where Σ αβ at every cell is above 1e-250, nothing is lost that shows.  Where it is not, the
-sweep begins again in logarithms.
+The removed axis is always the first and the new one the last, so that a step is a product with a small matrix and the left
+neighbour is adjacent to the new axis.  The backward pass does the same with β; α is kept at the ends of rows and recomputed from there.
+Tables are scaled to maximum 1.  An entry that then underflows is an error of at most 1e-307 in α, and later
+factors, scaled too, never increase it.  So if Σ αβ at every cell is above 1e-250, the loss is negligible.  Otherwise the
+sweep is repeated in logarithms.
 Source: the forward–backward algorithm (Baum et al. 1970) on the rows' joint state; Teh (2003), sec. 2.2.2.
 """
 
@@ -30,17 +30,22 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CELLS = 1 << 27
-LEAST_SUM = 1e-250  # of αβ, tables scaled to maximum 1: below it begin again in logarithms
-LEAST_TOP = 1e-30  # of a table before it is scaled
+LEAST_SUM = 1e-250  # of αβ, tables scaled to maximum 1: below it the sweep is repeated in logarithms
+LEAST_TOP = 1e-30  # of the maximum of a table before it is scaled
 WIDE = 1 << 10  # rows of a table that are multiplied at a time
-BACK = 4.0  # times as long a row takes on the way back, by `scripts/bench_dry_run.py --only lattice`
+BACK = 4.0  # time of a row backward relative to forward, by `scripts/bench_dry_run.py --only lattice`
 
 
 @dataclass(frozen=True)
 class SweptLattice:
-    """Log factors of cells (r, c) in the swept order, row by row: of one cell (K,), with the one above, with the one to the left.
+    """A lattice in the order of the sweep, row by row.
 
-    states (R, C).  place (R, C) the variable at each cell.  constant  of factors over no free variable.
+    states    (R, C), numbers of states.
+    place     (R, C), the variable at each cell.
+    single    log factors (K,) of cells (r, c).
+    above     log factors of a cell and the one above it.
+    left      log factors of a cell and the one to its left.
+    constant  sum of the logs of factors over no free variable.
     """
 
     states: Array
@@ -53,9 +58,9 @@ class SweptLattice:
 
 @dataclass
 class FrontierState:
-    """Tables at the ends of rows, (R + 1, largest); their log scales; β; marginals of cells and of pairs, padded; rows done.
+    """Tables at the ends of rows (R + 1, largest), their log scales, β, marginals of cells and of pairs (padded), and the rows done.
 
-    The first table, of one cell, is 1, in logarithms 0.
+    The first table has one cell, which is 1, or 0 in logarithms.
     """
 
     ends: Array
@@ -68,12 +73,12 @@ class FrontierState:
 
     @property
     def logs(self) -> bool:
-        """Are the tables logarithms?"""
+        """True if the tables are logarithms."""
         return bool(self.ends[0, 0] == 0)
 
 
 def find_lattice(network: Network) -> SweptLattice | str:
-    """The lattice that a network is, swept along its longer side; else in words why it is none."""
+    """Return the lattice of a network, swept along its longer side, or the reason in words if it is not a lattice."""
     place = lattice_detection.lattice_layout(network)
     if place is None:
         return "needs a network that was made as a grid"
@@ -103,7 +108,7 @@ def find_lattice(network: Network) -> SweptLattice | str:
 
 
 class Frontier(Stepwise[FrontierState]):
-    """`frontier`: a step is a row, forward and then back."""
+    """The algorithm `frontier`: each step is a row, first forward and then backward."""
 
     state = FrontierState
 
@@ -118,10 +123,13 @@ class Frontier(Stepwise[FrontierState]):
         self.made = [self._entered(r) for r in range(self.rows)]
         self.largest = self._cells()
         self.words = self.bytes_needed(None)[1]
-        self.tables: list[Array] = []  # that rows are made in again and again: no state has them between two steps
+        self.tables: list[Array] = []  # work space for the tables of a row, reused; no state refers to it between two steps
 
     def bytes_needed(self, state: FrontierState | None) -> tuple[int, str]:
-        """Of the tables at the ends of rows, of one row's, and of temporary ones; once two rows were swept, of what the way back adds."""
+        """Return the bytes of the tables at the ends of rows, of those of one row, and of temporary ones.
+
+        After two rows, return the bytes that the backward pass adds.
+        """
         cells = self._cells()
         tables = self.columns + 2
         if state is None or state.step < 2:
@@ -131,29 +139,29 @@ class Frontier(Stepwise[FrontierState]):
         return 8 * cells * tables, f"the frontier sweep, 2^{math.log2(cells):.1f} cells a table,"
 
     def memory(self) -> int:
-        """All of it; none where `init` refuses the tables whatever may be taken."""
+        """Return all the bytes that are needed; 0 if `init` refuses the tables in any case."""
         return 0 if self._cells() > MOST_CELLS else self.bytes_needed(None)[0]
 
     def progress(self, state: FrontierState) -> RunProgress:
-        """The steps done, and what share of the work they were: that of a row is its tables' cells."""
+        """Return the steps done and their share of the work; the work of a row is the number of cells of its tables."""
         steps = super().progress(state)
         cells = np.array([sum(row) for row in self.made], dtype=np.float64)
         work = np.concatenate((cells, BACK * cells[::-1]))
         return RunProgress(steps.step, steps.bound, steps.figure, float(work[: state.step].sum() / work.sum()))
 
     def _cells(self) -> int:
-        """Of the largest table."""
+        """Return the number of cells of the largest table."""
         most: int = max(*self.sizes, *map(max, self.made))
         return most
 
     def _entered(self, r: int) -> list[int]:
-        """Cells of each table that is made as row r is entered."""
+        """Return the number of cells of each table of row r."""
         now: list[int] = self.lattice.states[r].tolist()
         before: list[int] = self.lattice.states[r - 1].tolist() if r else [1] * self.columns
         return [math.prod([*now[: c + 1], *before[c + 1 :]]) for c in range(self.columns)]
 
     def init(self) -> FrontierState:
-        """Before the first row.  Raises DataError for tables that no machine holds."""
+        """Return the state before the first row.  Raises DataError for tables that are too large for any machine."""
         cells = self._cells()
         if cells > MOST_CELLS:
             hint = "without an exact answer: --algorithm bp or ups"
@@ -168,7 +176,7 @@ class Frontier(Stepwise[FrontierState]):
         return FrontierState(ends, np.zeros(self.rows + 1), np.empty(0), single, pair, pair.copy(), 0)
 
     def step(self, state: FrontierState) -> FrontierState:
-        """The next row, forward or back; the first again, in logarithms, where a float64 does not reach."""
+        """Process the next row, forward or backward; begin again in logarithms if float64 underflows."""
         if state.step < self.rows:
             r = state.step
             tables = self._row(state, r, 2)
@@ -185,15 +193,16 @@ class Frontier(Stepwise[FrontierState]):
         return state
 
     def _table(self, at: int, rows: int, columns: int) -> Array:
-        """(rows, columns) to be written, in the memory that this number of a table always has."""
+        """Return a (rows, columns) array to be overwritten, in the memory that is reused for table `at`."""
         while len(self.tables) <= at:
             self.tables.append(np.empty(self.largest))
         return self.tables[at][: rows * columns].reshape(rows, columns)
 
     def _row(self, state: FrontierState, r: int, last: int) -> list[tuple[Array, float]] | None:
-        """α after each cell of row r, axes (going first, …, new), the first entry before the row; log scales since its start.
+        """Compute α after each cell of row r, with axes (next to be removed, …, new), and log scales since the row's start.
 
-        Those of the `last` cells alone hold (before them is what came later).  None where a table is too small for a float64.
+        The first entry is the table before the row.  Only those of the `last` cells are valid; the memory of earlier ones is overwritten.
+        Returns None if a table underflows.
         """
         size = self.sizes[r - 1] if r else 1
         made = [(state.ends[r, :size], 0.0)]
@@ -201,9 +210,9 @@ class Frontier(Stepwise[FrontierState]):
             table, scale = made[-1]
             above, beside, level = self._matrices(r, c, state.logs)
             if state.logs:
-                # α_t(rest, x) = φ(x) h(left, x) Σ_u α_{t−1}(u, rest) v(u, x): the cell above, u, is the first
-                # axis and is summed over; x comes last, beside its left neighbour, so that φ h multiplies the
-                # last two axes.  What is divided out of tables and factors is counted in the scale.
+                # α_t(rest, x) = φ(x) h(left, x) Σ_u α_{t−1}(u, rest) v(u, x): the cell above, u, is the first axis and is summed over; x
+                # comes last, next to its left neighbour, so that φ h multiplies the last two axes.  The scale includes the constants
+                # divided out of tables and factors.
                 grown = _log_product(table.reshape(len(above), -1).T, above)
                 grown = (grown.reshape(-1, beside.size) + beside.ravel()).ravel()
                 top = float(grown.max())
@@ -221,8 +230,10 @@ class Frontier(Stepwise[FrontierState]):
         return made
 
     def _matrices(self, r: int, c: int, logs: bool) -> tuple[Array, Array, float]:
-        """v (u, x), and φ(x) h(left, x) with one row where there is no left neighbour; as they are in logarithms, else scaled to
-        maximum 1; and the logarithm of what that divided out."""
+        """Return v (u, x), and φ(x) h(left, x) with one row if there is no left neighbour, and the log of the constant divided out.
+
+        Both are logarithms if `logs`, otherwise scaled to maximum 1.
+        """
         states = int(self.lattice.states[r, c])
         over = int(self.lattice.states[r - 1, c]) if r else 1
         beside = int(self.lattice.states[r, c - 1]) if c else 1
@@ -234,7 +245,7 @@ class Frontier(Stepwise[FrontierState]):
         return np.exp(above - tops[0]), np.exp(left - tops[1]), sum(tops)
 
     def _backward_row(self, state: FrontierState, r: int) -> bool:
-        """β before row r from β after it, and the marginals of the row's cells and pairs; False where a float64 does not reach."""
+        """Compute β before row r from β after it, and the marginals of the row's cells and pairs; return False if float64 underflows."""
         if not state.beta.size:
             state.beta = np.zeros(self.sizes[r]) if state.logs else np.ones(self.sizes[r])
         tables = self._row(state, r, self.columns)
@@ -242,8 +253,8 @@ class Frontier(Stepwise[FrontierState]):
             return False
         for c in range(self.columns - 1, -1, -1):
             above, beside, _ = self._matrices(r, c, state.logs)
-            # P(left, x) ∝ Σ_rest α_t β_t, P(u, x) ∝ Σ_rest α_{t−1}(u, rest) v(u, x) φ h β_t(rest, x), and β_{t−1}(u, rest) = Σ_x v(u, x)
-            # φ h β_t(rest, x): φ h is multiplied to β once for the last two.  α_t has φ h, so it is not multiplied again for the first.
+            # P(left, x) ∝ Σ_rest α_t β_t, P(u, x) ∝ Σ_rest α_{t−1}(u, rest) v(u, x) φ h β_t(rest, x), and β_{t−1}(u, rest) = Σ_x v(u, x) φ
+            # h β_t(rest, x): the last two use β multiplied by φ h once.  α_t includes φ h, so the first does not multiply by it.
             after, before = tables[c + 1][0], tables[c][0].reshape(len(above), -1)
             if state.logs:
                 pair = log_sum((after + state.beta).reshape(-1, *beside.shape), (0,))
@@ -258,7 +269,7 @@ class Frontier(Stepwise[FrontierState]):
                 _multiply_rows(state.beta.reshape(-1, beside.size), beside.ravel())
                 coming = state.beta.reshape(-1, above.shape[1])
                 up = (before @ coming) * above
-                # The last of a row is the state's own.
+                # The last table of a row belongs to the state.
                 made = self._table(self.columns + c % 2, len(above), len(coming)) if c else None
                 state.beta = np.matmul(above, coming.T, out=made).ravel()
                 top = float(state.beta.max())
@@ -275,7 +286,7 @@ class Frontier(Stepwise[FrontierState]):
         state.above[r, c, : len(up), :states] = up
 
     def result(self, state: FrontierState) -> InferenceResult:
-        """All marginals and log Z."""
+        """Return all marginals and log Z."""
         lattice = self.lattice
         nodes: list[Array] = [np.empty(0)] * lattice.place.size
         cliques: list[Factor] = []
@@ -290,13 +301,16 @@ class Frontier(Stepwise[FrontierState]):
         return InferenceResult(nodes, cliques, {"log_z": log_z, "free_energy": -log_z, "iterations": state.step})
 
     def _last(self, state: FrontierState) -> float:
-        """log of the sum of the last table."""
+        """Return the log of the sum of the last table."""
         table = state.ends[self.rows, : self.sizes[-1]]
         return float(log_sum(table, (0,))) if state.logs else math.log(float(table.sum()))
 
 
 def _multiply_rows(table: Array, by: Array) -> None:
-    """Each row of a table (n, k), in its place, by the same (k,): rows so short as these many at a time, which is several times as fast."""
+    """Multiply each row of a table (n, k) by the same (k,), in place.
+
+    Many short rows are multiplied together, which is several times as fast.
+    """
     whole = len(table) // WIDE * WIDE
     wide = table[:whole].reshape(-1, WIDE * len(by))
     wide *= np.tile(by, WIDE)
@@ -304,7 +318,7 @@ def _multiply_rows(table: Array, by: Array) -> None:
 
 
 def _log_product(left: Array, right: Array) -> Array:
-    """log(exp(left) @ exp(right)), left (n, k), right (k, m)."""
+    """Compute log(exp(left) @ exp(right)), left (n, k), right (k, m)."""
     columns = []
     for j in range(right.shape[1]):
         total = left[:, 0] + right[0, j]

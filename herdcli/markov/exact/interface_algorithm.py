@@ -1,12 +1,12 @@
-"""Exact inference in templates of two slices by the interface algorithm: filtering, prediction and smoothing, slice by slice.
+"""Exact inference in two-slice templates by the interface algorithm: filtering, prediction and smoothing, slice by slice.
 
-All that a slice says of the next one goes through the interface, the variables that the next depends on.  With α_t the distribution of
-slice t's interface given the rows up to t, and β_t what later rows say of it,
+A slice influences the next one only through its interface: the variables that the next slice depends on.  Let α_t be the distribution of
+slice t's interface given the rows up to t, and β_t the likelihood of the later rows given that interface.  Then
 
     α_t ∝ Σ α_{t−1} P(slice t | interface t−1) e_t        β_{t−1} = Σ P(slice t | interface t−1) e_t β_t
 
-each a propagation on one junction tree that holds both interfaces.  α and β are logarithms.  Smoothing keeps α of every √T-th slice
-and works out those in between again.  Source: Murphy (2002), sec. 3.4; Griewank & Walther (2000) for checkpoints.
+where each is a propagation on one junction tree that contains both interfaces.  α and β are logarithms.  Smoothing keeps α of every
+√T-th slice and recomputes those in between.  Source: Murphy (2002), sec. 3.4; Griewank & Walther (2000) for checkpoints.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ NONE = -1  # no evidence
 
 
 class SliceTree:
-    """The junction tree of one slice and the interface before it; of the first slice, which has none before it.
+    """The junction tree of one slice and the interface before it; the first slice has no interface before it.
 
-    Variables are the interface before, 0 … k−1, and those of the slice, k … k+n−1.
+    Variables 0 … k−1 are the interface before, variables k … k+n−1 those of the slice.
     """
 
     def __init__(self, template: SliceTemplate, *, first: bool) -> None:
@@ -54,13 +54,13 @@ class SliceTree:
         self.network = network
 
     def bytes_needed(self) -> int:
-        """Memory of a propagation."""
+        """Return the memory of a propagation, in bytes."""
         return self.tree.bytes_needed(self.network)
 
     def propagate(self, alpha: Array, row: Array, beta: Array | None = None) -> CalibratedTree:
-        """All of the slice given what came before, its row of states (NONE where there is no evidence), and what comes later.
+        """Propagate in the slice, given α before it, its row of states (NONE for no evidence), and β after it.
 
-        Raises NegativeResult where that is impossible.
+        Raises NegativeResult if the row is impossible.
         """
         tables = [table.copy() for table in self.tables]
         if self.offset:
@@ -74,16 +74,16 @@ class SliceTree:
         return junction_tree.calibrate_tables(self.tree, tables, self.states)
 
     def marginals(self, tree: CalibratedTree) -> Array:
-        """The marginals of the slice's variables, one after the other."""
+        """Return the marginals of the slice's variables, concatenated."""
         made = [np.exp(junction_tree.clique_log_marginal(tree, k, (self.offset + i,)) - tree.log_z) for i, k in enumerate(self.homes)]
         return np.concatenate([p / p.sum() for p in made])
 
     def interface_after(self, tree: CalibratedTree) -> Array:
-        """log α of the slice."""
+        """Return log α of the slice."""
         return junction_tree.clique_log_marginal(tree, self.home_after, self.after) - tree.log_z
 
     def interface_before(self, tree: CalibratedTree, alpha: Array) -> Array:
-        """log β of the slice before, up to a constant; 0 where α excludes a state, of which it says nothing."""
+        """Return log β of the slice before, up to a constant; 0 for states that α excludes, about which it has no information."""
         joint = junction_tree.clique_log_marginal(tree, self.home_before, self.before)
         with np.errstate(invalid="ignore"):
             beta = np.where(np.isneginf(alpha), 0.0, joint - alpha)
@@ -92,10 +92,14 @@ class SliceTree:
 
 @dataclass
 class SliceState:
-    """step  slices done forwards, then blocks done backwards; kept  α at the beginning of blocks, or of the last slices.
+    """The state of inference over slices.
 
-    answers (T, P)  marginals; log_z (T,)  log probability of each row given those before; alpha  after the last slice; beta  before the
-    first slice of the last block.
+    answers  (T, P) marginals.
+    log_z    (T,) log probability of each row given those before.
+    alpha    α after the last slice.
+    beta     β before the first slice of the last block.
+    kept     α at the beginning of blocks, or of the last slices.
+    step     number of slices done forward, plus blocks done backward.
     """
 
     answers: Array
@@ -107,12 +111,15 @@ class SliceState:
 
 
 class SliceInference(Stepwise[SliceState]):
-    """Marginals of every slice; a step is a slice, or of smoothing's way back a block of √T of them."""
+    """Marginals of every slice; a step is a slice, or in the backward pass of smoothing a block of √T slices."""
 
     state = SliceState
 
     def __init__(self, template: SliceTemplate, rows: Array, task: SliceTask) -> None:
-        """rows (T, n) int64 states, NONE where there is no evidence."""
+        """Prepare the trees.
+
+        rows  (T, n) int64 states, NONE for no evidence.
+        """
         self.template, self.rows, self.task = template, rows, task
         self.trees = SliceTree(template, first=True), SliceTree(template, first=False)
         self.block = max(1, math.isqrt(max(0, len(rows) - 1)) + 1)
@@ -122,13 +129,13 @@ class SliceInference(Stepwise[SliceState]):
         self.none = np.full(template.count, NONE)
 
     def init(self) -> SliceState:
-        """Nothing done."""
+        """Return the state before the first slice."""
         T, kept = len(self.rows), {"smoothing": self.blocks, "lag": self.task.steps + 1}.get(self.task.kind, 0)
         answers = np.full((T, int(self.template.cardinality.sum())), np.nan)
         return SliceState(answers, np.full(T, np.nan), np.zeros(self.shape), np.zeros(self.shape), np.zeros((kept, *self.shape)), 0)
 
     def memory(self) -> int:
-        """Of the marginals, of kept interfaces and of one propagation."""
+        """Return the bytes of the marginals, of stored interfaces and of one propagation."""
         kept = max(self.blocks + self.block, self.task.steps + 1) if self.task.kind in ("smoothing", "lag") else 1
         interface: int = math.prod(self.shape)
         return 8 * (len(self.rows) * (int(self.template.cardinality.sum()) + 1) + kept * interface) + max(
@@ -138,7 +145,7 @@ class SliceInference(Stepwise[SliceState]):
     words = "the marginals of all slices and one junction tree"
 
     def step(self, state: SliceState) -> SliceState:
-        """One slice forwards, or one block backwards."""
+        """Process one slice forward, or one block backward."""
         if state.step < len(self.rows):
             self._forward_slices(state, state.step)
         else:
@@ -176,7 +183,10 @@ class SliceInference(Stepwise[SliceState]):
             state.kept[t // self.block] = before
 
     def _smooth(self, state: SliceState, slices: list[int], beta: Array | None, alphas: Array, *, every: bool) -> Array:
-        """Backwards over some slices, alphas those before each; the answer of the first, or of every one.  Returns β before the first."""
+        """Go backward over some slices, given α before each; compute the marginals of the first, or of every one.
+
+        Returns β before the first slice.
+        """
         for t, alpha in zip(reversed(slices), alphas[::-1], strict=True):
             tree, found = self._propagate(t, alpha, self.rows[t], beta)
             if every or (t == slices[0] and len(slices) > self.task.steps):
@@ -186,7 +196,7 @@ class SliceInference(Stepwise[SliceState]):
         return beta
 
     def _backward_block(self, state: SliceState, number: int) -> None:
-        """The slices of a block: α forwards again, then β."""
+        """Process the slices of a block: recompute α forward, then β backward."""
         slices = list(range(number * self.block, min(len(self.rows), (number + 1) * self.block)))
         alphas = [state.kept[number]]
         for t in slices[:-1]:
@@ -196,9 +206,9 @@ class SliceInference(Stepwise[SliceState]):
         state.beta = self._smooth(state, slices, None if last else state.beta, np.array(alphas), every=True)
 
     def bytes_needed(self, state: SliceState | None) -> tuple[int, str]:
-        """Nothing beside the state."""
+        """Return 0, because nothing is needed in addition to the state."""
         return 0, ""
 
     def result(self, state: SliceState) -> tuple[Array, Array]:
-        """(T, P) marginals and (T,) log probabilities of the rows, each given those before."""
+        """Return marginals (T, P) and log probabilities (T,) of the rows, each given those before."""
         return state.answers, state.log_z

@@ -1,7 +1,7 @@
 """Exact marginals and log Z by a junction tree, in the log domain, so that couplings of any size and zeros are exact.
 
-The cliques are those of an elimination order: clique k holds variable k and its neighbours when it goes, and sends its
-message to the clique of the first of them to go next.  A clique's axes stand in elimination order, so that messages
+The cliques are those of an elimination order.  Clique k contains variable k and its neighbours when it is eliminated, and sends its
+message to the clique of the first of them to be eliminated next.  A clique's axes are in elimination order, so that messages
 only need new axes of length 1, and summing a variable out is summing over the first axis.
 Source: Jensen, Lauritzen & Olesen (1990) (Hugin propagation, divides messages out); Teh (2003), sec. 2.2.2.
 """
@@ -22,24 +22,28 @@ from herdcli.schema import Array
 
 @dataclass
 class JunctionTreeLayout:
-    """Cliques by elimination position: variables in elimination order (the first is the one eliminated), parent or −1."""
+    """Cliques by elimination position.
+
+    scopes  variables in elimination order (the first is the one eliminated).
+    parent  parent clique, or −1.
+    """
 
     scopes: list[list[int]]
     parent: list[int]
-    home: list[int]  # the clique that each factor was multiplied into
+    home: list[int]  # the clique of each factor
     position: list[int]  # of each variable
 
     def bytes_needed(self, network: Network) -> int:
-        """Memory of calibration: all tables and messages, and two more of the largest."""
+        """Return the memory of calibration: all tables and messages, and two more of the largest."""
         sizes = [int(np.prod([int(network.cardinality[i]) for i in scope], dtype=object)) for scope in self.scopes]
         return 8 * (2 * sum(sizes) + 3 * max(sizes, default=0))
 
 
 def plan_tree(network: Network, order: Array, whole: bool = False) -> JunctionTreeLayout:
-    """The cliques of an elimination order (a permutation of the variables).
+    """Return the cliques of an elimination order (a permutation of the variables).
 
-    A variable of one state, as evidence makes them, is a constant: it stands alone and joins no neighbours, unless the
-    cliques must hold `whole` scopes.
+    A variable of one state, for example by evidence, is a constant.  It has its own clique and joins no neighbours, unless the
+    cliques must contain `whole` scopes.
     """
     position = np.empty(network.count, dtype=np.int64)
     position[order] = np.arange(network.count)
@@ -61,7 +65,7 @@ def plan_tree(network: Network, order: Array, whole: bool = False) -> JunctionTr
 
 
 def free_scopes(network: Network, free: Array) -> Iterator[list[int]]:
-    """The scope of each factor without the variables that are not free."""
+    """Yield the scope of each factor without the variables that are not free."""
     scope, kept = network.scope.tolist(), free[network.scope].tolist()
     for low, high in pairwise(network.scope_offset.tolist()):
         yield [i for i, is_free in zip(scope[low:high], kept[low:high], strict=True) if is_free]
@@ -82,7 +86,7 @@ def calibrate(network: Network, tree: JunctionTreeLayout) -> CalibratedTree:
 
 
 def calibrate_tables(tree: JunctionTreeLayout, tables: list[Array], states: list[int]) -> CalibratedTree:
-    """The same from the log table of each clique, which becomes its marginal."""
+    """Calibrate a tree, given the log table of each clique; the tables are replaced by marginals, in place."""
     messages: list[Array] = []
     log_z = 0.0
     for k, table in enumerate(tables):
@@ -102,24 +106,24 @@ def calibrate_tables(tree: JunctionTreeLayout, tables: list[Array], states: list
             continue
         separator = set(tree.scopes[k][1:])
         outside = tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator)
-        # Hugin (2.24): the parent's marginal over the separator holds what the child sent, and dividing that out leaves what all
-        # others say, so that the child's table becomes its marginal.  Collecting needs no division, as separators begin at 1.
+        # Hugin (2.24): the parent's marginal over the separator includes the child's message.  Dividing by it leaves the message from all
+        # others, so that the child's table becomes its marginal.  Collecting needs no division, because separators begin at 1.
         down = log_sum(tables[p], outside)
-        impossible = messages[k] == -np.inf  # 0/0 of Hugin propagation is 0
+        impossible = messages[k] == -np.inf  # 0/0 in Hugin propagation is 0
         down -= np.where(impossible, 0.0, messages[k])
         tables[k] += down
     return CalibratedTree(tree, tables, log_z)
 
 
 def calibrate_without_division(network: Network, tree: JunctionTreeLayout) -> CalibratedTree:
-    """The same by Shafer–Shenoy propagation: a message is the product of all other incoming ones, nothing is divided out.
+    """Calibrate by Shafer–Shenoy propagation: a message is the product of all other incoming ones, without division.
 
-    More products where a clique has many neighbours, and no 0/0.  Source: Shafer & Shenoy (1990); Teh (2003), 6.21.
+    It needs more products if a clique has many neighbours, but has no 0/0.  Source: Shafer & Shenoy (1990); Teh (2003), 6.21.
     """
     tables = initial_tables(network, tree)
     states = network.cardinality.tolist()
     children: list[list[int]] = [[] for _ in tables]
-    arriving: list[Array] = []  # the message of each clique to its parent, seen with the parent's axes
+    arriving: list[Array] = []  # the message of each clique to its parent, with the parent's axes
     log_z = 0.0
     for k, table in enumerate(tables):
         up = log_sum(sum((arriving[j] for j in children[k]), start=table), (0,))
@@ -135,8 +139,8 @@ def calibrate_without_division(network: Network, tree: JunctionTreeLayout) -> Ca
     for p in range(len(tables) - 1, -1, -1):
         here = tables[p] + (log_z - float(arriving[p]) if tree.parent[p] < 0 else 0.0)
         for k in children[p]:
-            # 2.22: `here` is the parent's own factors and what came from above
-            # it; without the child's own message nothing has to be divided out.
+            # 2.22: `here` is the product of the parent's own factors and the message from above; without the child's own message no
+            # division is needed.
             others = sum((arriving[j] for j in children[p] if j != k), start=here)
             separator = set(tree.scopes[k][1:])
             tables[k] = tables[k] + log_sum(others, tuple(axis for axis, i in enumerate(tree.scopes[p]) if i not in separator))
@@ -145,7 +149,7 @@ def calibrate_without_division(network: Network, tree: JunctionTreeLayout) -> Ca
 
 
 def initial_tables(network: Network, tree: JunctionTreeLayout) -> list[Array]:
-    """The sum of the log factors of each clique."""
+    """Return the sum of the log factors of each clique."""
     states = network.cardinality.tolist()
     tables = [np.zeros([states[i] for i in scope]) for scope in tree.scopes]
     with np.errstate(divide="ignore"):
@@ -159,13 +163,13 @@ def initial_tables(network: Network, tree: JunctionTreeLayout) -> list[Array]:
 def multiply_into_clique(
     tables: list[Array], tree: JunctionTreeLayout, k: int, scope: Sequence[int], logs: Array, states: list[int]
 ) -> None:
-    """Add a log table over some variables to that of clique k, which holds them."""
+    """Add a log table over some variables to that of clique k, which contains them."""
     axes = sorted(range(len(scope)), key=lambda axis: tree.position[scope[axis]])
     tables[k] += _align_axes(logs.transpose(axes), [scope[axis] for axis in axes], tree.scopes[k], states)
 
 
 def clique_log_marginal(tree: CalibratedTree, k: int, scope: Sequence[int]) -> Array:
-    """log of the unnormalised marginal over some variables of clique k, axes in their order."""
+    """Return the log of the unnormalised marginal over some variables of clique k, with axes in their order."""
     clique = tree.tree.scopes[k]
     kept = [i for i in clique if i in scope]
     logs = log_sum(tree.tables[k], tuple(axis for axis, i in enumerate(clique) if i not in scope))
@@ -173,13 +177,13 @@ def clique_log_marginal(tree: CalibratedTree, k: int, scope: Sequence[int]) -> A
 
 
 def _align_axes(table: Array, scope: list[int], clique: list[int], states: list[int]) -> Array:
-    """A table seen with the axes of a clique; both scopes are in elimination order."""
+    """Reshape a table to the axes of a clique; both scopes are in elimination order."""
     inside = set(scope)
     return table.reshape([states[i] if i in inside else 1 for i in clique])
 
 
 def log_sum(table: Array, axes: tuple[int, ...]) -> Array:
-    """log Σ exp over some axes; −∞ where every entry is."""
+    """Compute log Σ exp over some axes; −∞ if every entry is −∞."""
     if not axes:
         return table.copy()
     top = np.max(table, axis=axes, keepdims=True)
@@ -190,7 +194,7 @@ def log_sum(table: Array, axes: tuple[int, ...]) -> Array:
 
 
 def node_marginals(network: Network, tree: CalibratedTree) -> list[Array]:
-    """The marginal of each variable, from the clique it is eliminated in."""
+    """Return the marginal of each variable, from the clique that eliminates it."""
     marginals: list[Array] = [np.empty(0)] * network.count
     for scope, table in zip(tree.tree.scopes, tree.tables, strict=True):
         p = np.exp(table - tree.log_z).reshape(table.shape[0], -1).sum(axis=1)
@@ -199,7 +203,7 @@ def node_marginals(network: Network, tree: CalibratedTree) -> list[Array]:
 
 
 def factor_marginals(network: Network, tree: CalibratedTree) -> list[Factor]:
-    """The marginal over each factor's variables."""
+    """Return the marginal over each factor's variables."""
     made: list[Factor] = []
     for a, k in enumerate(tree.tree.home):
         scope = network.scope_of(a)

@@ -1,9 +1,9 @@
-"""Where the messages of a junction tree are kept, and which of them: all, or those at the ends of stretches of the collecting pass.
+"""Storage of the messages of a junction tree: all of them, or those at the ends of contiguous parts (stretches) of the collecting pass.
 
 The cliques are visited child before parent, depth first, the branch that needs most memory first (Sethi & Ullman 1970), so that few
-messages wait for their parents at any time.  Cut into stretches, only what waits at the ends of stretches is kept, and the way
-back makes the rest of each stretch again: one more collecting pass, and of a chain of n cliques 2√n messages in place of n (as in
-the sweeps of hidden Markov models over long sequences; Griewank & Walther 2000).
+messages wait for their parents at any time.  If the pass is cut into stretches, only the messages that wait at the ends of stretches
+are kept, and the backward pass recomputes the rest of each stretch.  This costs one more collecting pass, and a chain of n cliques
+needs 2√n messages in place of n (as in the sweeps of hidden Markov models over long sequences; Griewank & Walther 2000).
 """
 
 from __future__ import annotations
@@ -23,45 +23,48 @@ from herdcli.schema import Array
 
 
 class MessageStore(Protocol):
-    """A place for arrays by number."""
+    """A store of numbered arrays."""
 
     def put(self, k: int, message: Array) -> None:
-        """Keep one, in place of what was kept by this number."""
+        """Store an array, in place of an earlier one with this number."""
         ...
 
     def get(self, k: int) -> Array:
-        """One that is kept."""
+        """Return a stored array."""
         ...
 
     def drop(self, k: int) -> None:
-        """Forget one."""
+        """Delete a stored array."""
         ...
 
 
 class MemoryMessageStore:
-    """In memory."""
+    """A store in memory."""
 
     def __init__(self) -> None:
         self.of: dict[int, Array] = {}
 
     def put(self, k: int, message: Array) -> None:
-        """Keep one."""
+        """Store an array."""
         self.of[k] = message
 
     def get(self, k: int) -> Array:
-        """One that is kept."""
+        """Return a stored array."""
         return self.of[k]
 
     def drop(self, k: int) -> None:
-        """Forget one."""
+        """Delete a stored array."""
         del self.of[k]
 
 
 @dataclass(frozen=True)
 class MessageSchedule:
-    """Cliques in the order of the collecting pass, where its stretches begin (and the end), and the most numbers kept at once.
+    """A schedule of the collecting pass.
 
-    largest  numbers of what one clique needs at once: its own message, its children's, and their new ones.
+    sequence  cliques in the order of the pass.
+    cuts      starts of its stretches, and the end.
+    most      the largest number of entries stored at once.
+    largest   entries that one clique needs at once: its own message, its children's, and their new ones.
     """
 
     sequence: list[int]
@@ -70,11 +73,11 @@ class MessageSchedule:
     largest: int
 
 
-Among = Sequence[PossibleColumns | None]  # of each message the possible states, where it holds those alone
+Among = Sequence[PossibleColumns | None]  # for each message its possible states, if it contains only these
 
 
 def separator_sizes(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> list[int]:
-    """Numbers in the message of each clique to its parent."""
+    """Return the number of entries in the message of each clique to its parent."""
     states = network.cardinality.tolist()
     sizes = [math.prod(states[i] for i in scope[1:]) for scope in tree.scopes]
     if among is None:
@@ -83,14 +86,14 @@ def separator_sizes(tree: JunctionTreeLayout, network: Network, among: Among | N
 
 
 def single_stretch_schedule(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> MessageSchedule:
-    """One stretch."""
+    """Return the schedule with one stretch."""
     sizes = separator_sizes(tree, network, among)
-    most = sum(sizes) + _largest_children_total(tree, sizes) + 2 * largest_open_messages(tree, among)  # of messages and of marginals
+    most = sum(sizes) + _largest_children_total(tree, sizes) + 2 * largest_open_messages(tree, among)  # for messages and for marginals
     return MessageSchedule(list(range(len(sizes))), [0, len(sizes)], most, _largest_working_set(tree, sizes, among))
 
 
 def least_memory_schedule(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> MessageSchedule:
-    """The number of stretches with which least is kept at once."""
+    """Return the schedule with the number of stretches that needs least memory at once."""
     sizes = separator_sizes(tree, network, among)
     sequence = _post_order(tree, sizes)
     best: MessageSchedule | None = None
@@ -106,7 +109,10 @@ def least_memory_schedule(tree: JunctionTreeLayout, network: Network, among: Amo
 
 
 def largest_open_messages(tree: JunctionTreeLayout, among: Among | None) -> int:
-    """The most numbers of messages that a clique looks at whole, where it has all its states and its children their possible ones."""
+    """Return the largest number of entries that a clique needs to expand its children's messages.
+
+    A clique with all its states expands the messages of children that contain only possible states.
+    """
     found = [0] * len(tree.parent)
     for p, columns in zip(tree.parent, among or (), strict=False):
         if p >= 0 and columns is not None and among is not None and among[p] is None:
@@ -123,7 +129,7 @@ def _clique_children(tree: JunctionTreeLayout) -> list[list[int]]:
 
 
 def _largest_children_total(tree: JunctionTreeLayout, sizes: Sequence[int]) -> int:
-    """The most that the children of one clique are told at once."""
+    """Return the largest total size of the messages to the children of one clique."""
     told = [0] * len(sizes)
     for k, p in enumerate(tree.parent):
         if p >= 0:
@@ -132,7 +138,10 @@ def _largest_children_total(tree: JunctionTreeLayout, sizes: Sequence[int]) -> i
 
 
 def _largest_working_set(tree: JunctionTreeLayout, sizes: Sequence[int], among: Among | None) -> int:
-    """The most that one clique needs: its message, its children's and their new ones, and what is made of one of these; and all bits."""
+    """Return the largest number of entries that one clique needs.
+
+    These are its message, its children's and their new ones, temporary arrays for one of these, and the bits of all possible columns.
+    """
     bits = sum(2 * len(columns.words) for columns in among or () if columns is not None)
     told, widest = list(sizes), [0] * len(sizes)
     for k, p in enumerate(tree.parent):
@@ -143,7 +152,7 @@ def _largest_working_set(tree: JunctionTreeLayout, sizes: Sequence[int], among: 
 
 
 def _post_order(tree: JunctionTreeLayout, sizes: Sequence[int]) -> list[int]:
-    """Children before parents; of the children first the one whose work needs most beyond what it leaves."""
+    """Order children before parents; among children, first the one whose computation needs most more than its result."""
     children = _clique_children(tree)
     peak = [0] * len(sizes)
     for k, below in enumerate(children):
@@ -168,14 +177,14 @@ def _post_order(tree: JunctionTreeLayout, sizes: Sequence[int]) -> list[int]:
 
 
 def _stretch_boundaries(sequence: Sequence[int], sizes: Sequence[int], count: int) -> list[int]:
-    """Where stretches begin that make about as many numbers each."""
+    """Return the starts of stretches that produce about the same number of entries each."""
     made = np.cumsum([sizes[k] for k in sequence], dtype=np.float64)
     inner = np.searchsorted(made, made[-1] * np.arange(1, count) / count) + 1
     return sorted({0, *np.minimum(inner, len(sequence)).tolist(), len(sequence)})
 
 
 def waiting_cliques(tree: JunctionTreeLayout, sequence: Sequence[int], cuts: Sequence[int]) -> list[list[int]]:
-    """For each stretch the cliques of it whose parents come after it."""
+    """Return, for each stretch, its cliques whose parents come after it."""
     place = {k: t for t, k in enumerate(sequence)}
     return [
         [k for k in sequence[low:high] if tree.parent[k] >= 0 and place[tree.parent[k]] >= high] for low, high in itertools.pairwise(cuts)
@@ -183,7 +192,7 @@ def waiting_cliques(tree: JunctionTreeLayout, sequence: Sequence[int], cuts: Seq
 
 
 def _largest_kept(tree: JunctionTreeLayout, sizes: Sequence[int], sequence: Sequence[int], cuts: Sequence[int]) -> int:
-    """What waits at the ends of the stretches before, and all of the one at work."""
+    """Return the largest number of entries that wait at the ends of earlier stretches plus all of the current stretch."""
     waiting = waiting_cliques(tree, sequence, cuts)
     before, most = 0, 0
     for (low, high), left in zip(itertools.pairwise(cuts), waiting, strict=True):
@@ -193,7 +202,7 @@ def _largest_kept(tree: JunctionTreeLayout, sizes: Sequence[int], sequence: Sequ
 
 
 def collect_order(tree: JunctionTreeLayout, network: Network, among: Among | None = None) -> tuple[list[int], int, int]:
-    """Of one pass towards the root: cliques in turn, and the most numbers that wait at once; and what one clique needs of them."""
+    """Plan one pass towards the root: the cliques in order, the largest number of entries that wait, and the number one clique needs."""
     sizes = separator_sizes(tree, network, among)
     sequence = _post_order(tree, sizes)
     children, waiting, most = _clique_children(tree), 0, 0

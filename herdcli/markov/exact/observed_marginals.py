@@ -1,9 +1,9 @@
-"""Exact generalised inference: of all distributions with the observed marginals the one nearest to a network, on its junction tree.
+"""Exact generalised inference on a junction tree: the distribution closest to a network among all with the observed marginals.
 
-A sweep walks around the tree of cliques depth first.  Where it meets a clique for the first time the marginals of the observed
-variables that live there are set, by multiplying target/marginal to the clique's table, and each step to the next clique carries the
-change along (UPS-JT): 2|S| propagations and one scaling for each observed variable, every one of which sees exact marginals.  The
-products of the scalings v_i are e^λ, λ the multipliers: Q = P Π v_i(x_i), and so KL(Q‖P) = Σ_i Σ_x ô_i(x) log v_i(x).
+A sweep walks around the tree of cliques depth first.  At the first visit of a clique the marginals of its observed variables
+are set, by multiplying the clique's table by target/marginal, and each step to the next clique passes the
+change on (UPS-JT): 2|S| propagations and one scaling for each observed variable, each of which uses exact marginals.  The
+products of the scalings v_i are e^λ, where λ are the multipliers: Q = P Π v_i(x_i), and so KL(Q‖P) = Σ_i Σ_x ô_i(x) log v_i(x).
 Source: Teh (2003), 5.16 and algorithm 6.1; Jiroušek & Přeučil (1995).
 """
 
@@ -25,12 +25,12 @@ from herdcli.markov.model.network import Factor, Network, build_network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-HOPELESS = 1 << 60  # bytes of a tree that was not found
+HOPELESS = 1 << 60  # bytes that are reported if no tree was found
 
 
 @dataclass
 class ObservedTreeState:
-    """Clique tables, values of observed variables and separators (see numpy_junction), a residual a sweep, and counts of updates."""
+    """Clique tables, values of observed variables and separators (see numpy_junction), one residual per sweep, and counts of updates."""
 
     tables: Array
     values: Array
@@ -40,7 +40,7 @@ class ObservedTreeState:
 
 
 class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateShapes[ObservedTreeState]):
-    """`junction-tree` where marginals are observed: a step is a sweep over all of them."""
+    """The algorithm `junction-tree` with observed marginals: each step is a sweep over all of them."""
 
     state = ObservedTreeState
 
@@ -58,13 +58,13 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
         self.words = f"the junction tree, treewidth {least}{self.found.width} and 2^{cells:.1f} table cells,"
 
     def memory(self) -> int:
-        """Bytes of the cliques' tables in both forms, and of the maps between them."""
+        """Return the bytes of the cliques' tables in both forms, and of the maps between them."""
         if self.graph is None:
             return HOPELESS
         return self.graph.bytes_needed(self.network.cardinality, self.scopes) + self.plan.bytes_needed(self.network)
 
     def bytes_needed(self, state: ObservedTreeState | None) -> tuple[int, str]:
-        """Of the last propagation."""
+        """Return the bytes of the last propagation, with a description."""
         return self.memory(), str(self.words)
 
     @cached_property
@@ -81,16 +81,16 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
         return np.array(cliques.scaling_schedule(self.graph, self.layout), dtype=np.int32).reshape(-1, 2)
 
     def like(self) -> ObservedTreeState:
-        """Uniform cliques."""
+        """Return a state with uniform cliques."""
         return ObservedTreeState(self.layout.uniform_tables(), self.layout.uniform_values(), np.empty(0), np.zeros(2, dtype=np.int64), 0)
 
     def init(self) -> ObservedTreeState:
-        """P itself, in the marginals of its cliques."""
+        """Return P, as the marginals of its cliques."""
         tables, values = cliques.initial_tables(self.network, self.plan, self.kept, self.layout)
         return ObservedTreeState(tables, values, np.empty(0), np.zeros(2, dtype=np.int64), 0)
 
     def step(self, state: ObservedTreeState) -> ObservedTreeState:
-        """One sweep over the observed marginals."""
+        """Do one sweep over the observed marginals."""
         made = self.layout
         far, _, bad = fast.clique_updates(self.program, state.tables, state.values, made.target, made.links, 1.0, made.scratch)
         if bad >= 0:
@@ -101,15 +101,15 @@ class ObservedTree(ToTolerance[ObservedTreeState, InferenceSettings], HasStateSh
         return ObservedTreeState(state.tables, state.values, np.append(state.residual, far), counts, state.step + 1)
 
     def result(self, state: ObservedTreeState) -> InferenceResult:
-        """Marginals of P Π v_i by one more propagation, −min Σ Q log(Q/Π f), the divergence from P and the multipliers."""
+        """Return the marginals of P Π v_i by one more propagation, −min Σ Q log(Q/Π f), the divergence from P and the multipliers."""
         scalings = [state.values[self.layout.cells_of(a)] for a in range(len(self.scopes))]
         extra: list[Factor] = list(zip(self.scopes, scalings, strict=True))
         tilted = build_network(self.network.cardinality, [*self.network.factors(), *extra])
         found = junction_tree.calibrate(tilted, junction_tree.plan_tree(tilted, self.found.order))
         pairs = list(zip(scalings, self.observed.values(), strict=True))
         divergence = float(sum((p[p > 0] * np.log(v[p > 0])).sum() for v, p in pairs))
-        # found.log_z is that of Π f Π v; with Q = Π f Π v / Z' the sum Σ Q log(Q/Π f) is Σ ô log v − log Z', which is
-        # minus log Z of P plus the divergence, as Z'/Z is the mean of Π v under P, 1 once all marginals are right.
+        # found.log_z is that of Π f Π v.  With Q = Π f Π v / Z' the sum Σ Q log(Q/Π f) is Σ ô log v − log Z'.  This equals minus log Z of P
+        # plus the divergence, because Z'/Z is the mean of Π v under P, which is 1 once all marginals are right.
         energy = divergence - found.log_z
         multiplier = [np.zeros(states) for states in self.network.cardinality.tolist()]
         with np.errstate(divide="ignore"):

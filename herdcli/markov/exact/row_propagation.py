@@ -1,6 +1,6 @@
-"""One propagation for many sets of evidence: rows are the last axis of every table, and what is said of one row says nothing of another.
+"""One propagation for many sets of evidence: rows are the last axis of every table, and rows do not influence each other.
 
-Each row is scaled by itself, so that rows may differ in probability by any factor.
+Each row is scaled separately, so that rows may differ in probability by any factor.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class ImpossibleEvidence(NegativeResult):
 
 @dataclass(frozen=True)
 class RowResults:
-    """(…, rows) of each variable or factor that was asked for, its axes as it has them; log Z of each row.
+    """The results of a propagation for each row.
 
-    Of impossible rows, where these are let in, NaN and −∞.
+    marginals  (…, rows) of each requested variable or factor, with its axes in their own order; NaN for impossible rows.
+    log_z      log Z of each row; −∞ for impossible rows.  Impossible rows are only included on request.
     """
 
     marginals: list[Array]
@@ -44,13 +45,13 @@ class RowResults:
 def propagate_rows(
     network: Network, order: Array, allowed: Sequence[Array], families: bool = False, map: Map = map, *, impossible: bool = False
 ) -> RowResults:
-    """Marginals of all variables, or of all `families` (the factors), given what is allowed: (states, rows) of each variable.
+    """Compute marginals of all variables, or of all `families` (the factors), given the allowed states (states, rows) of each variable.
 
-    impossible  let rows of probability 0 in; else they raise ImpossibleRow.
+    impossible  accept rows of probability 0; otherwise they raise ImpossibleEvidence.
     """
     last, rows = network.count, allowed[0].shape[1]
     evidence: list[Factor] = [((i, last), possible.astype(np.float64)) for i, possible in enumerate(allowed)]
-    # Whole scopes, those of one state included: every clique holds the rows, as every variable has a factor with them.
+    # Whole scopes, including variables of one state: every clique contains the row variable, because every variable has a factor with it.
     whole = build_network(
         [*network.cardinality.tolist(), rows], [*evidence, *(reduce_factor(network, factor) for factor in network.factors())]
     )
@@ -62,12 +63,12 @@ def propagate_rows(
     try:
         return _RowPropagation(whole, tree, asked, homes, map, LinearArithmetic(), impossible).found_rows()
     except FloatingPointError:
-        pass  # what the first run holds goes with the error
+        pass  # the references that the first run holds are released with the error
     return _RowPropagation(whole, tree, asked, homes, map, LogArithmetic(), impossible).found_rows()
 
 
 class _RowPropagation(PropagationRun):
-    """One propagation.  Impossible rows go on as if nothing were known of them, and are marked."""
+    """One propagation.  Impossible rows continue as if they had no evidence, and are marked."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class _RowPropagation(PropagationRun):
             self.wanted[k].append((a, scope))
 
     def found_rows(self) -> RowResults:
-        """Both passes."""
+        """Run both passes."""
         with self.by.held():
             self._collect_all()
             self._distribute_all()
@@ -106,7 +107,7 @@ class _RowPropagation(PropagationRun):
         return RowResults(made, log_z)
 
     def _tops(self, table: Array) -> Array:
-        """The largest of each row."""
+        """Return the largest value of each row."""
         top: Array = table.max(axis=tuple(range(table.ndim - 1)))
         return top
 
@@ -124,7 +125,7 @@ class _RowPropagation(PropagationRun):
         return sent / top if linear else sent - top
 
     def _neutralise_impossible(self, table: Array) -> Array:
-        """The table, in its place, with ones in impossible rows."""
+        """Set impossible rows of the table to one, in place."""
         if self.dead.any():
             table[..., self.dead] = self.by.one
         return table

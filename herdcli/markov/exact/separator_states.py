@@ -1,12 +1,12 @@
-"""Which states of a separator the zeros leave possible, as bits, so that a message holds numbers for those alone.
+"""The states of a separator that the zeros leave possible, as bits, so that a message contains only the numbers of these.
 
-A clique is looked at column by column: a column is one state of its separator (of all its variables but the first).  Zeros of
-factors, and of what its children send, make columns impossible; they are found by the collecting pass on truth values alone, in
-slabs, and counted.  Where at most a quarter are left, the clique's message, and all work on the clique, are over these.
+A clique is processed column by column: a column is one state of its separator (all its variables except the first).  Zeros of
+factors, and of its children's messages, make columns impossible.  The collecting pass finds and counts them on truth values only, in
+slabs.  If at most a quarter is possible, the clique's message, and all work on the clique, use only these.
 
-The place of a column among those that are left is its rank: the ones of all words of bits before its own, which are counted
-beforehand, and of its own word below its bit.  Source: Jacobson (1989), succinct rank; Jensen & Andersen (1990) and Darwiche (2001)
-for zeros of junction trees that are left out.
+The position of a column among the possible ones is its rank: the number of ones in all earlier words of bits, which is
+precomputed, plus those in its own word below its bit.  Source: Jacobson (1989), succinct rank; Jensen & Andersen (1990) and
+Darwiche (2001) for junction trees without zeros.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ import numpy as np
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SHARE = 4  # columns are left out where at most one in so many is possible
-LEAST = 1 << 12  # columns of a message from which that is worth it
-CHUNK = 1 << 15  # columns that are worked on at a time
+SHARE = 4  # impossible columns are left out if at most one in this many is possible
+LEAST = 1 << 12  # number of columns of a message from which that is worthwhile
+CHUNK = 1 << 15  # columns that are processed at a time
 
 
 @dataclass(frozen=True)
 class PossibleColumns:
-    """The possible ones of `size` columns.  words  their bits, 64 in each, the lowest first.  before  how many ones stand before it."""
+    """The possible ones among `size` columns.
+
+    words   their bits, 64 in each word, the lowest first.
+    before  the number of ones before each word.
+    """
 
     size: int
     words: Array
@@ -34,11 +38,11 @@ class PossibleColumns:
 
     @property
     def numbers(self) -> int:
-        """Memory in float64s: the bits, the counts, and one message."""
+        """The memory, as a number of float64s: the bits, the counts, and one message."""
         return 2 * len(self.words) + self.count
 
     def pieces(self) -> Iterator[tuple[int, Array]]:
-        """(rank of the first, numbers of the columns) of the possible ones, in order, about CHUNK at a time."""
+        """Yield (rank of the first, numbers of the columns) of the possible columns, in order, about CHUNK at a time."""
         low, step = 0, max(1, int(CHUNK / 64 * self.size / max(1, self.count)))
         for first in range(0, len(self.words), step):
             bits = np.unpackbits(self.words[first : first + step].view(np.uint8), bitorder="little")
@@ -48,11 +52,11 @@ class PossibleColumns:
                 low += len(found)
 
     def all(self) -> Array:
-        """The numbers of all that are possible."""
+        """Return the numbers of all possible columns."""
         return np.flatnonzero(np.unpackbits(self.words.view(np.uint8), bitorder="little"))
 
     def rank(self, column: Array) -> tuple[Array, Array]:
-        """The place of columns among the possible ones, and which of them are possible (of others the place means nothing)."""
+        """Return the ranks of columns among the possible ones, and which of them are possible (for others the rank is meaningless)."""
         word, bit = column >> 6, (column & 63).astype(np.uint64)
         bits = self.words[word]
         below = np.bitwise_count(bits & ((np.uint64(1) << bit) - np.uint64(1)))
@@ -61,7 +65,7 @@ class PossibleColumns:
 
 
 def pack_columns(possible: Array) -> PossibleColumns:
-    """From truth values, any shape in C order."""
+    """Pack truth values of any shape, in C order."""
     flat = possible.reshape(-1)
     bits = np.packbits(flat, bitorder="little")
     words = np.concatenate([bits, np.zeros(-len(bits) % 8, dtype=np.uint8)]).view(np.uint64)
@@ -71,20 +75,20 @@ def pack_columns(possible: Array) -> PossibleColumns:
 
 
 def unpack_columns(columns: PossibleColumns, shape: Sequence[int]) -> Array:
-    """Truth values in a shape."""
+    """Return the truth values in a given shape."""
     return np.unpackbits(columns.words.view(np.uint8), count=columns.size, bitorder="little").view(np.bool_).reshape(shape)
 
 
 def is_worthwhile(columns: PossibleColumns) -> bool:
-    """Is a message over these smaller by far, and large without?"""
+    """Return True if a message over the possible columns is much smaller, and the full one is large."""
     return columns.size >= LEAST and columns.count * SHARE <= columns.size
 
 
 @dataclass(frozen=True)
 class ColumnLookup:
-    """For columns of a clique the cell of a smaller table, at state 0 of the clique's first variable: high[c // n] + low[c % n].
+    """For columns of a clique, the cell of a smaller table at state 0 of the clique's first variable: high[c // n] + low[c % n].
 
-    first  how far apart the cells of its states are, 0 where the table does not have it.
+    first  distance between the cells of the first variable's states, 0 if the table does not contain it.
     """
 
     high: Array
@@ -92,13 +96,13 @@ class ColumnLookup:
     first: int
 
     def at(self, column: Array) -> Array:
-        """The cells."""
+        """Return the cells of columns."""
         found: Array = self.high[column // len(self.low)] + self.low[column % len(self.low)]
         return found
 
 
 def column_lookup(shape: Sequence[int], axes: Sequence[int]) -> ColumnLookup:
-    """Of the table over some axes of a clique's shape, in C order."""
+    """Return the lookup for the table over some axes of a clique's shape, in C order."""
     stride = [0] * len(shape)
     cells = 1
     for axis in reversed(axes):

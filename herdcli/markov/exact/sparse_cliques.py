@@ -1,6 +1,6 @@
-"""Cliques of which few columns are possible: products and marginals over those alone, and how they are found.
+"""Cliques with few possible columns: products and marginals over only these, and the search for them.
 
-A column is one state of all variables of a clique but its first; see `columns`.
+A column is one state of all variables of a clique except its first; see `separator_states`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-COUNTED = (1 << 22, 1 << 36)  # cells of trees whose possible states are counted
+COUNTED = (1 << 22, 1 << 36)  # range of table cells of trees whose possible states are counted
 
 
 @dataclass(frozen=True)
 class SparseFactor:
-    """A table that columns look their values up in; where it is a message over possible columns, those."""
+    """A table whose values are looked up by column.
+
+    columns  its possible columns if it is a message over these, otherwise None.
+    """
 
     lookup: ColumnLookup
     values: Array
     columns: PossibleColumns | None
 
     def at(self, column: Array, state: int, by: Arithmetic) -> Array:
-        """The values of columns at a state of the first variable."""
+        """Return the values of columns at a state of the first variable."""
         cell = self.lookup.at(column) + state * self.lookup.first
         if self.columns is None:
             found: Array = self.values[cell]
@@ -48,7 +51,7 @@ class SparseFactor:
 
 
 def sparse_product(parts: Sequence[SparseFactor], states: int, column: Array, by: Arithmetic) -> Array:
-    """(states, n) the product of tables at columns, for each state of the first variable."""
+    """Return the product of tables at columns (states, n), for each state of the first variable."""
     made = np.full((states, len(column)), by.one)
     for part in parts:
         if part.lookup.first == 0:
@@ -61,7 +64,10 @@ def sparse_product(parts: Sequence[SparseFactor], states: int, column: Array, by
 
 @dataclass(frozen=True)
 class MarginalGoal:
-    """A marginal that columns add to; where it is over possible columns of a child, those."""
+    """A marginal to which columns are added.
+
+    columns  the possible columns of the child if the marginal is over these, otherwise None.
+    """
 
     lookup: ColumnLookup
     shape: tuple[int, ...]
@@ -69,7 +75,7 @@ class MarginalGoal:
     columns: PossibleColumns | None
 
     def cells(self, column: Array, states: int) -> Array:
-        """(states, n) the cell of each, −1 where it is impossible."""
+        """Return the cell of each column (states, n), −1 if it is impossible."""
         cell = self.lookup.at(column) + self.lookup.first * np.arange(states)[:, None]
         if self.columns is None:
             return np.broadcast_to(cell, (states, len(column)))
@@ -77,7 +83,7 @@ class MarginalGoal:
         return np.broadcast_to(np.where(possible, rank, -1), (states, len(column)))
 
     def add(self, cell: Array, table: Array, by: Arithmetic) -> None:
-        """Add a table to its cells; what is at impossible ones is zero."""
+        """Add a table to its cells; values at impossible cells are zero."""
         if self.columns is None:
             by.add_at(self.values, cell.reshape(-1), table.reshape(-1))
             return
@@ -85,12 +91,12 @@ class MarginalGoal:
         by.add_at(self.values, cell[possible], table[possible])
 
     def made(self) -> Array:
-        """The sums."""
+        """Return the sums."""
         return self.values if self.columns is not None else self.values.reshape(self.shape)
 
 
 def empty_goal(shape: tuple[int, ...], axes: tuple[int, ...], columns: PossibleColumns | None, by: Arithmetic) -> MarginalGoal:
-    """Nothing added yet to a marginal over some axes of a clique."""
+    """Return an empty marginal over some axes of a clique."""
     kept = tuple(shape[axis] for axis in axes)
     cells = int(np.prod(kept, dtype=np.int64)) if columns is None else columns.count
     return MarginalGoal(column_lookup(shape, axes), kept, np.full(cells, by.none), columns)
@@ -99,9 +105,10 @@ def empty_goal(shape: tuple[int, ...], axes: tuple[int, ...], columns: PossibleC
 def possible_if_worthwhile(
     network: Network, tree: JunctionTreeLayout, cells: float, limit: float = math.inf
 ) -> list[PossibleColumns | None]:
-    """The possible states of messages, where there is much to compute and zeros that make it less.
+    """Return the possible states of messages, if there is much to compute and zeros reduce it.
 
-    Where finding them would take more than `limit` bytes itself, none: then numbers for all states, 64 times as many, do not fit either.
+    Returns None for all messages if the search would take more than `limit` bytes: then messages over all states, 64 times as large, do not
+    fit either.
     """
     if not COUNTED[0] <= cells <= COUNTED[1] or network.table.all() or possible_bytes(network, tree) > limit:
         return [None] * len(tree.scopes)
@@ -109,15 +116,17 @@ def possible_if_worthwhile(
 
 
 def possible_bytes(network: Network, tree: JunctionTreeLayout) -> int:
-    """Bytes of `possible_columns`: a bit a column and as much for the counts, kept of all cliques, and truth values of some of the
-    largest."""
+    """Return the bytes of `possible_columns`.
+
+    They are one bit per column of all cliques, as much for the counts, and truth values of the largest.
+    """
     states: list[int] = network.cardinality.tolist()
     sizes = [math.prod(states[i] for i in scope[1:]) for scope in tree.scopes]
     return sum(sizes) // 4 + 4 * max(sizes, default=0)
 
 
 def possible_columns(network: Network, tree: JunctionTreeLayout) -> list[PossibleColumns | None]:
-    """Of each message the possible states, where few are; by both passes on truth values."""
+    """Return, for each message, its possible states if these are few; computed by both passes on truth values."""
     if network.table.all():
         return [None] * len(tree.scopes)
     supports = ColumnPropagation(network, tree)
@@ -129,7 +138,7 @@ def possible_columns(network: Network, tree: JunctionTreeLayout) -> list[Possibl
 
 
 class ColumnPropagation:
-    """Constraint propagation on a junction tree: a column stays where a state of all variables agrees with it (Dechter & Pearl 1989)."""
+    """Constraint propagation on a junction tree: a column is kept if a state of all variables agrees with it (Dechter & Pearl 1989)."""
 
     def __init__(self, network: Network, tree: JunctionTreeLayout) -> None:
         self.tree, self.by = tree, BooleanArithmetic()
@@ -152,7 +161,7 @@ class ColumnPropagation:
         return table.reshape([self.states[i] if i in inside else 1 for i in self.tree.scopes[k]])
 
     def _parts(self, k: int) -> list[Array]:
-        """What makes states of clique k impossible: factors, and the children whose columns are not all possible."""
+        """Return the tables that make states of clique k impossible: factors, and the children that have impossible columns."""
         parts = combine_tables(self.factors[k], self.by)
         for c in self.children[k]:
             if (below := self.found[c]).count < below.size:
@@ -160,7 +169,7 @@ class ColumnPropagation:
         return parts
 
     def collect(self, k: int) -> None:
-        """The columns of clique k that its factors and children leave."""
+        """Find the columns of clique k that its factors and children leave possible."""
         shape, parts = tuple(self.states[i] for i in self.tree.scopes[k]), self._parts(k)
         up = np.ones(shape[1:], dtype=np.bool_)
         for prefix in slab_indices(shape) if parts else ():
@@ -168,7 +177,7 @@ class ColumnPropagation:
         self.found.append(pack_columns(up))
 
     def distribute(self, k: int) -> None:
-        """Of its children's columns those that all of clique k and what is above it leave."""
+        """Restrict its children's columns to those that clique k and its parent leave possible."""
         scope, own = self.tree.scopes[k], self.found[k]
         shape, parts = tuple(self.states[i] for i in scope), self._parts(k)
         if own.count < own.size:
@@ -182,7 +191,7 @@ class ColumnPropagation:
             table = slab_product(parts, shape, prefix, self.by)
             free = [scope[0], *scope[1 + len(prefix) :]]
             for whole, among in zip(made, inside, strict=True):
-                # Every child has the clique's first variable.
+                # Every child contains the clique's first variable.
                 at: tuple[Any, ...] = tuple(i for axis, i in enumerate(prefix) if scope[1 + axis] in among)
                 whole[(slice(None), *at)] |= fold_axes(table, tuple(axis for axis, i in enumerate(free) if i not in among), np.logical_or)
         for c, whole in zip(wanted, made, strict=True):

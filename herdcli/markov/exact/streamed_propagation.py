@@ -1,13 +1,13 @@
-"""Exact marginals and log Z by messages alone: clique tables are made a slab at a time, and gone once they have been summed.
+"""Exact marginals and log Z with only messages in memory: clique tables are computed slab by slab, and freed once they have been summed.
 
-Of the junction tree's numbers only the messages stay, one for each separator, which has one variable less than its clique.  Towards
-the root a clique multiplies its factors and what its children sent, and sums its first variable out.  On the way back it is made once
-more, with what all others say, and gives the marginals of its first variable, of its factors and of its children's separators, which
-divided by what the children sent are what they are told (Hugin propagation; Jensen, Lauritzen & Olesen 1990).  No clique is ever
-whole in memory, and the slabs of one may be made by several threads: they are the same whatever the threads, as are all sums.
-
-Numbers are probabilities scaled to maximum 1, many times faster than logarithms.  A product too small for a float64 raises
-FloatingPointError, and all begins again in logarithms: what is not zero is never lost, and keeps its relative precision.
+Of the junction tree's numbers only the messages are stored, one for each separator, which has one variable less than its clique.
+Towards the root a clique multiplies its factors and its children's messages, and sums its first variable out.  On the way back its
+product is computed again, times the message from its parent.  It gives the marginals of its first variable, of its factors and of its
+children's separators.  The latter, divided by the children's messages, are the messages to the children (Hugin propagation; Jensen,
+Lauritzen & Olesen 1990).  No clique is ever completely in memory, and several threads may compute the slabs of one: slabs and sums are
+the same for any number of threads.
+Numbers are probabilities scaled to maximum 1, which is many times faster than logarithms.  A product that underflows raises
+FloatingPointError, and the propagation is repeated in logarithms.  So nonzero values are never lost, and keep their relative precision.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class PropagationResult:
-    """Marginals of variables and of factors (where they were asked for), and log Z."""
+    """Marginals of variables and of factors (if requested), and log Z."""
 
     nodes: list[Array]
     factors: list[Factor]
@@ -61,13 +61,15 @@ def propagate(
 ) -> PropagationResult:
     """Collect towards the root, then distribute.  Raises NegativeResult if no state has a probability.
 
-    whole  with marginals of factors too.  map  has the workers.  columns  of the messages that hold possible states alone.
+    whole    also compute the marginals of factors.
+    map      like the built-in `map`, perhaps over workers.
+    columns  for each message its possible states, if it contains only these.
     """
     some = [None] * len(tree.scopes) if columns is None else columns
     try:
         return PropagationRun(network, tree, plan, whole, messages or MemoryMessageStore(), map, some, LinearArithmetic()).found()
     except FloatingPointError:
-        pass  # what the first run holds goes with the error
+        pass  # the references that the first run holds are released with the error
     return PropagationRun(network, tree, plan, whole, messages or MemoryMessageStore(), map, some, LogArithmetic()).found()
 
 
@@ -93,7 +95,7 @@ class PropagationRun(CliqueProducts):
         self.marginals: dict[int, Array] = {}
 
     def found(self) -> PropagationResult:
-        """Both passes."""
+        """Run both passes and return the result."""
         with self.by.held():
             self._collect_all()
             log_z = math.fsum([*self.scales, *self.constants])
@@ -103,7 +105,7 @@ class PropagationRun(CliqueProducts):
             return PropagationResult(self.nodes, self._factor_marginals(), log_z)
 
     def _collect_all(self) -> None:
-        """Towards the root."""
+        """Collect all messages towards the root."""
         for t, stretch in enumerate(self._stretches()):
             self._collect(stretch)
             if t < len(self.waiting) - 1:
@@ -116,56 +118,55 @@ class PropagationRun(CliqueProducts):
         return [self.plan.sequence[low:high] for low, high in pairwise(self.plan.cuts)]
 
     def _distribute_all(self) -> None:
-        """From the root; all but the last stretch are collected once more."""
+        """Distribute from the root; all stretches except the last are collected once more."""
         stretches = self._stretches()
         for t in range(len(stretches) - 1, -1, -1):
             if t < len(stretches) - 1:
-                told = set(self.waiting[t])  # by their parents, which come after the stretch: nothing in it needs what they sent
+                told = set(self.waiting[t])  # parents after the stretch replaced these messages; the stretch does not need the old ones
                 self._collect([k for k in stretches[t] if k not in told])
             for k in reversed(stretches[t]):
                 self._distribute(k)
                 self.messages.drop(k)
 
     def _collect(self, stretch: list[int]) -> None:
-        """The messages of some cliques to their parents."""
+        """Compute the messages of some cliques to their parents."""
         for k in stretch:
-            # 2.21: the product of a clique's factors and of what its children
-            # sent, summed over what the parent does not have.
+            # 2.21: the product of a clique's factors and of its children's messages, summed over the variables that the parent does not
+            # have.
             self.messages.put(k, self._scaled(k, self.up(k, self.sum_fold)[0]))
 
     def _scaled(self, k: int, sent: Array) -> Array:
-        """What clique k sends, with maximum 1."""
+        """Scale the message of clique k to maximum 1."""
         message, self.scales[k] = self.by.scaled(sent)
         if self.scales[k] == -math.inf:
             raise NegativeResult(IMPOSSIBLE)
         return message
 
     def _told(self, above: Array) -> Array:
-        """What a child is told, with maximum 1."""
+        """Scale a message to a child to maximum 1."""
         return self.by.scaled(above)[0]
 
     def _normalised(self, table: Array) -> Array:
-        """A marginal."""
+        """Normalise a marginal."""
         return self.by.normalised(table)
 
     def _distribute(self, k: int) -> None:
-        """Marginals of a clique, and what its children are told."""
+        """Compute the marginals of a clique, and the messages to its children."""
         own = self.wanted[k]
         wanted = [self._axes_in_clique(k, self.tree.scopes[c][1:]) for c in self.children[k]]
         wanted += [self._axes_in_clique(k, scope) for _, scope in own] + [(0,)]
         made = self._marginals(k, wanted) if self.columns[k] is None else self._marginals_by_columns(k, wanted)
         for c, above in zip(self.children[k], made, strict=False):
-            # Hugin (2.24): divided by what the child sent, what is left is
-            # what all others say; 0/0 is 0.
+            # Hugin (2.24): the separator marginal divided by the child's message is the message from all others; 0/0 is 0.
             self.messages.put(c, self._told(self.by.over(above, self.messages.get(c))))
         for (a, _), table in zip(own, made[len(self.children[k]) :], strict=False):
             self.marginals[a] = self._normalised(table)
         self.nodes[self.tree.scopes[k][0]] = self.by.normalised(made[-1])
 
     def _marginals(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
-        """Marginals over some axes each, small ones from larger ones that hold them; of children by their columns."""
+        """Compute marginals over given axes, small ones from larger ones that contain them; those of children by their columns."""
         shape = self._shape(k)
-        # What the others say has the axes of the separator: all but the first.
+        # The message from the parent has the axes of the separator: all except the first.
         parts = [*self._parts(k), self.messages.get(k)[None]]
         if math.prod(shape) <= SMALL:
             table = slab_product(parts, shape, (), self.by)
@@ -195,14 +196,14 @@ class PropagationRun(CliqueProducts):
         return self._column_marginals(k, [made[t] for t in range(len(plan))])
 
     def _column_marginals(self, k: int, made: list[Array]) -> list[Array]:
-        """The marginals of a clique, those of children with possible columns over these alone."""
+        """Restrict the marginals of children with possible columns to these."""
         for t, c in enumerate(self.children[k]):
             if (columns := self.columns[c]) is not None:
                 made[t] = made[t].reshape(-1)[columns.all()]
         return made
 
     def _marginals_by_columns(self, k: int, wanted: list[tuple[int, ...]]) -> list[Array]:
-        """The same where clique k has possible columns alone."""
+        """Compute the same marginals if clique k has only possible columns."""
         shape, columns = self._shape(k), self._columns(k)
         parts, told = self._factor_lookups(k), self.messages.get(k)
         inside = [self.columns[c] for c in self.children[k]] + [None] * (len(wanted) - len(self.children[k]))
@@ -221,7 +222,7 @@ class PropagationRun(CliqueProducts):
         return [goal.made() for goal in goals]
 
     def _factor_marginals(self) -> list[Factor]:
-        """In the order of the factors, with the axes that they have."""
+        """Return the marginals in the order of the factors, with their own axes."""
         made: list[Factor] = []
         for a, free in enumerate(self.scopes) if self.whole else ():
             if len(scope := self.network.scope_of(a)):
@@ -232,7 +233,7 @@ class PropagationRun(CliqueProducts):
 
 
 def marginal_targets(shape: tuple[int, ...], wanted: list[tuple[int, ...]]) -> list[MarginalTarget]:
-    """For each marginal the smallest larger one that it can be summed from; of equals the first is summed from the slabs."""
+    """Return, for each marginal, the smallest larger one that it can be summed from; of equal ones the first is summed from the slabs."""
     sizes = [math.prod(shape[axis] for axis in axes) for axes in wanted]
     order = sorted(range(len(wanted)), key=lambda t: (sizes[t], -t))
     rank = {t: at for at, t in enumerate(order)}

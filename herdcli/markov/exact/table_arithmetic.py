@@ -14,45 +14,45 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SLAB = 1 << 18  # table cells
-SLABS = 16 * SLAB  # numbers of slabs, and of what is summed from them, at any time
+SLABS = 16 * SLAB  # largest number of entries of slabs and their sums in memory at once
 FEW = 1 << 8  # table cells that are folded at once
 SMALL = 1 << 12  # table cells of factors that are multiplied together beforehand
 
 
 @dataclass(frozen=True)
 class LinearArithmetic:
-    """Arithmetic on numbers of at least 0; those that a float64 does not hold end it."""
+    """Arithmetic on non-negative numbers; underflow and overflow raise FloatingPointError."""
 
     one: float = 1.0
     none: float = 0.0
     dtype: type = np.float64
 
     def held(self) -> np.errstate:
-        """How NumPy takes what it cannot hold, in the thread that asks."""
+        """Return NumPy's error handling, to be set in the thread that computes."""
         return np.errstate(under="raise", over="raise")
 
     def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
-        """The product."""
+        """Return the product."""
         made: Array = np.multiply(left, right, out=out)
         return made
 
     def total(self, table: Array, axes: tuple[int, ...]) -> Array:
-        """The sum over some axes."""
+        """Return the sum over some axes."""
         return sum_out(table, axes)
 
     def plus(self, left: Array, right: Array) -> Array:
-        """The sum."""
+        """Return the sum."""
         made: Array = left + right
         return made
 
     def over(self, above: Array, below: Array) -> Array:
-        """The quotient of a sum and one of its factors, 0/0 = 0."""
-        # Where what is divided by is 0 what is divided is too: 0/1 says so without a mask, at which NumPy is slow.
+        """Return the quotient of a sum and one of its factors, with 0/0 = 0."""
+        # If the divisor is 0, the dividend is 0 too: 0/1 gives 0 without a mask, which is slow in NumPy.
         made: Array = np.add(below, below == 0)
         return np.divide(above, made, out=made)
 
     def scaled(self, table: Array) -> tuple[Array, float]:
-        """The table with maximum 1, in its place, and the logarithm of what it was divided by."""
+        """Scale the table to maximum 1, in place; return it and the logarithm of the divisor."""
         top = float(table.max())
         if top == 0:
             return table, -math.inf
@@ -60,12 +60,12 @@ class LinearArithmetic:
         return table, math.log(top)
 
     def normalised(self, table: Array) -> Array:
-        """Probabilities."""
+        """Return probabilities."""
         made: Array = table / table.sum()
         return made
 
     def of(self, table: Array) -> Array:
-        """The values of a factor."""
+        """Return the values of a factor."""
         return table.copy()
 
     def add_at(self, made: Array, cell: Array, table: Array) -> None:
@@ -75,66 +75,66 @@ class LinearArithmetic:
 
 @dataclass(frozen=True)
 class LogArithmetic:
-    """The same on logarithms."""
+    """The same arithmetic on logarithms."""
 
     one: float = 0.0
     none: float = -math.inf
     dtype: type = np.float64
 
     def held(self) -> np.errstate:
-        """What is too small beside the largest is 0."""
+        """Return NumPy's error handling: values much smaller than the largest become 0."""
         return np.errstate(under="ignore", divide="ignore")
 
     def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
-        """The logarithm of the product."""
+        """Return the logarithm of the product."""
         made: Array = np.add(left, right, out=out)
         return made
 
     def total(self, table: Array, axes: tuple[int, ...]) -> Array:
-        """log Σ exp over some axes."""
+        """Compute log Σ exp over some axes."""
         return log_sum(table, axes)
 
     def plus(self, left: Array, right: Array) -> Array:
-        """log of the sum of two."""
+        """Return the log of the sum of two numbers."""
         made: Array = np.logaddexp(left, right)
         return made
 
     def over(self, above: Array, below: Array) -> Array:
-        """The logarithm of the quotient, 0/0 = 0."""
+        """Return the logarithm of the quotient, with 0/0 = 0."""
         return above - np.where(below == -np.inf, 0.0, below)
 
     def scaled(self, table: Array) -> tuple[Array, float]:
-        """The table with maximum 0, in its place, and what was taken away."""
+        """Shift the table to maximum 0, in place; return it and the subtracted maximum."""
         top = float(table.max())
         if top > -math.inf:
             table -= top
         return table, top
 
     def normalised(self, table: Array) -> Array:
-        """Probabilities."""
+        """Return probabilities."""
         p = np.exp(table - table.max())
         made: Array = p / p.sum()
         return made
 
     def of(self, table: Array) -> Array:
-        """The logarithms of a factor."""
+        """Return the logarithms of a factor."""
         with np.errstate(divide="ignore"):
             return np.log(table)
 
     def add_at(self, made: Array, cell: Array, table: Array) -> None:
-        """The logarithm of each number added to its cell."""
+        """Add each number, as a logarithm, to its cell."""
         np.logaddexp.at(made, cell, table)
 
 
 @dataclass(frozen=True)
 class BooleanArithmetic:
-    """What is possible: products are conjunctions, sums disjunctions."""
+    """Arithmetic on truth values of what is possible: products are conjunctions, sums disjunctions."""
 
     one: bool = True
     dtype: type = np.bool_
 
     def times(self, left: Array, right: Array, out: Array | None = None) -> Array:
-        """Both."""
+        """Return the conjunction."""
         made: Array = np.logical_and(left, right, out=out)
         return made
 
@@ -143,7 +143,7 @@ Arithmetic = LinearArithmetic | LogArithmetic
 
 
 def combine_tables(parts: list[Array], by: Arithmetic | BooleanArithmetic) -> list[Array]:
-    """Tables multiplied together as long as that makes none larger than a few thousand cells."""
+    """Multiply tables together as long as the product has at most SMALL cells."""
     made: list[Array] = []
     for part in sorted(parts, key=lambda part: part.size):
         if made and np.broadcast(made[-1], part).size <= SMALL:
@@ -154,7 +154,7 @@ def combine_tables(parts: list[Array], by: Arithmetic | BooleanArithmetic) -> li
 
 
 def slab_indices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The first indices, after the first axis, of parts of a table of at most SLAB cells each (or of one step of its last axis)."""
+    """Yield the indices, after the first axis, of parts of a table of at most SLAB cells each (or of one step of its last axis)."""
     cells, axes = math.prod(shape), 1
     while cells > SLAB and axes < len(shape):
         cells //= shape[axes]
@@ -163,7 +163,7 @@ def slab_indices(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def slab_product(parts: list[Array], shape: tuple[int, ...], prefix: tuple[int, ...], by: Arithmetic | BooleanArithmetic) -> Array:
-    """The product of tables over the first axis and those after the prefix."""
+    """Return the product of tables over the first axis and those after the prefix."""
     made: Array = np.empty((shape[0], *shape[1 + len(prefix) :]), dtype=by.dtype)
     seen = []
     for part in parts:
@@ -184,7 +184,7 @@ def sum_out(table: Array, axes: tuple[int, ...]) -> Array:
 
 
 def fold_axes(table: Array, axes: tuple[int, ...], by: np.ufunc) -> Array:
-    """Fold some axes, neighbours together; short last axes are folded slice by slice, which NumPy's own loops are slow at."""
+    """Fold some axes, adjacent ones together; short last axes are folded slice by slice, because NumPy's loops are slow for these."""
     if table.size <= FEW:
         short: Array = by.reduce(table, axis=axes)
         return short
@@ -213,7 +213,7 @@ def fold_axes(table: Array, axes: tuple[int, ...], by: np.ufunc) -> Array:
 
 
 def maximum_and_position(table: Array) -> tuple[Array, Array]:
-    """The maximum over the first axis, and where it is: the first of equals, in the fewest bytes that hold it."""
+    """Return the maximum over the first axis, and its position: the first of equal ones, in the smallest integer type."""
     states = table.shape[0]
     at = np.zeros(table.shape[1:], dtype=np.min_scalar_type(max(1, states - 1)))
     top = np.array(table[0])

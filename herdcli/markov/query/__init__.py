@@ -1,1 +1,1 @@
-"""Questions to a network beside its marginals: likeliest states, joint marginals, bounds on log Z, sensitivities, and draws."""
+"""Queries to a network other than its marginals: most probable states, joint marginals, bounds on log Z, sensitivities, and samples."""

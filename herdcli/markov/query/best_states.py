@@ -1,13 +1,13 @@
-"""Likeliest states by search under the bound of mini-buckets, where elimination does not fit: exact where the search ends in time.
+"""Most probable states by search under the bound of mini-buckets, for networks too large for elimination: exact if the search completes.
 
-Variables are held in reverse order of elimination.  With x_{k+1}, … held, mini-buckets bound what the rest can add; holding x_k too
-changes the bound by what its mini-buckets lose against their own maxima,
+Variables are assigned in reverse order of elimination.  With x_{k+1}, … assigned, mini-buckets bound the contribution of the rest.
+Assigning x_k too changes the bound by the difference between its mini-buckets and their own maxima,
 
     U_k(x_k, x_{k+1}, …) = U_{k+1}(x_{k+1}, …) + Σ_r [F_r(x_k, x_{k+1}, …) − max_x F_r(x, x_{k+1}, …)],
 
-as the messages of bucket k are those maxima; U_0 is the value itself.  Nodes of one depth are opened many at a time, the deepest
-first and of these the ones with the largest bounds.  Of two that agree in all that later factors look at, the better one stays.
-Source: Kask & Dechter (2001), mini-bucket heuristics; the factors are those that max-product has reparametrised (Ihler et al. 2012).
+because the messages of bucket k are those maxima; U_0 is the exact value.  Many nodes of one depth are expanded at a time, the deepest
+first, and among these the ones with the largest bounds.  If two nodes agree in all variables of later factors, the better one is kept.
+Source: Kask & Dechter (2001), mini-bucket heuristics; the factors are reparametrised by max-product (Ihler et al. 2012).
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ from herdcli.markov.query.log_tables import LogTable, elimination_positions, fac
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SHARE = 10  # of the effort, cells of mini-buckets: each is visited some times as its table is made
-NODE = 100  # cells that take as long as a table of a node
+SHARE = 10  # effort divided by cells of mini-buckets: each cell is visited several times as its table is computed
+NODE = 100  # cells that take as long as one table lookup of a node
 STEP = 5000  # cells that take as long as a step of one node
-WIDEST = 2048  # nodes opened at a time
-NEAR = 1e-9  # of the value: what is this near to it is no better
+WIDEST = 2048  # nodes expanded at a time
+NEAR = 1e-9  # relative to the value: a smaller improvement is ignored
 
 
 @dataclass
 class BestFirstState:
-    """Open nodes, and the best states.
+    """Open nodes, and the best states so far.
 
-    held (n, N)  states by place in the order, from a node's own place on; depth (n,) that place; bound (n,).
-    states (N,), value  of the best so far.  spent  cells that were visited.
+    held    (n, N) states by place in the order, valid from a node's depth on.
+    depth   (n,) the place of the variable that was assigned last.
+    bound   (n,) upper bounds.
+    states  (N,) the best states so far, with log value `value`.
+    spent   number of cells visited.
     """
 
     held: Array
@@ -50,10 +53,13 @@ class BestFirstState:
 
 
 class BestFirstSearch(Stepwise[BestFirstState]):
-    """A step opens nodes of one depth.
+    """Best-first search; each step expands nodes of one depth.
 
-    order  of elimination.  given  log tables whose sum is the network's, by place in the order.  begin  states to beat.
-    upper  what no state exceeds.  effort  cells after which it ends.  limit  bytes of mini-buckets and open nodes.
+    order   elimination order.
+    tables  log tables whose sum is the network's, by place in the order; None for its factors.
+    begin   states to improve.
+    effort  number of cells after which the search ends.
+    limit   bytes of mini-buckets and open nodes.
     """
 
     state = BestFirstState
@@ -76,7 +82,7 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         self.steps = 1 << 40
 
     def _seen(self) -> list[Array]:
-        """For each depth the places from there on that factors which end before it look at."""
+        """Return, for each depth, the places from there on that factors beginning before it contain."""
         last: list[set[int]] = [set() for _ in range(len(self.order) + 1)]
         now: set[int] = set()
         by_first: dict[int, list[list[int]]] = {}
@@ -91,7 +97,7 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         return [np.array(sorted(each), dtype=np.int64) for each in last]
 
     def init(self) -> BestFirstState:
-        """One node, in which nothing is held."""
+        """Return a state with one node, in which no variable is assigned."""
         count = len(self.order)
         kind = np.min_scalar_type(max(self.cardinality, default=1) - 1)
         states, held = self.begin[self.order].astype(kind), np.zeros((1, count), dtype=kind)
@@ -101,7 +107,7 @@ class BestFirstSearch(Stepwise[BestFirstState]):
 
     @property
     def size(self) -> int:
-        """Cells of all mini-buckets."""
+        """The number of cells of all mini-buckets."""
         return sum(logs.size for parts in self.parts for _, logs in parts)
 
     def _value(self, x: Array) -> float:
@@ -111,11 +117,11 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         return state.value + NEAR * (1 + abs(state.value)) if state.value > -math.inf else -math.inf
 
     def met(self, state: BestFirstState) -> bool:
-        """Nothing is left that could be better, or the effort is spent."""
+        """Return True if no open node can be better, or the effort is spent."""
         return not (state.bound > self._least(state)).any() or state.spent >= self.effort
 
     def step(self, state: BestFirstState) -> BestFirstState:
-        """Open the best of the deepest nodes."""
+        """Expand the best of the deepest nodes."""
         keep = state.bound > self._least(state)
         deepest = int(state.depth[keep].min())
         at = np.flatnonzero(keep & (state.depth == deepest))
@@ -143,13 +149,16 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         return state
 
     def _ended(self, state: BestFirstState, made: Array, bounds: Array) -> None:
-        """Whole states: the value of the best of them is that of the factors themselves."""
+        """Evaluate complete states; the value of the best is computed from the factors."""
         best = int(bounds.argmax())
         if (value := self._value(made[best])) > state.value:
             state.states, state.value = made[best], value
 
     def _add(self, state: BestFirstState, made: Array, bounds: Array, place: int) -> None:
-        """Nodes that may still be better, of those alike in what the rest looks at the best, also beside those that wait."""
+        """Add the nodes that can still be better than the best states.
+
+        Among nodes that agree in the variables of later factors, open nodes included, only the best is kept.
+        """
         good = bounds > self._least(state)
         made, bounds = made[good], bounds[good]
         same = state.depth == place
@@ -166,20 +175,20 @@ class BestFirstSearch(Stepwise[BestFirstState]):
         state.bound = np.concatenate([state.bound[~same], bounds[order]])
 
     def progress(self, state: BestFirstState) -> RunProgress:
-        """Steps done, and how far the best states are below what none exceeds."""
+        """The number of steps done, and the gap between the best states and the upper bound."""
         gap = f"gap {max(0.0, self.upper(state) - state.value):.4g}" if state.step else ""
         return RunProgress(state.step, None, gap, min(1.0, state.spent / self.effort))
 
     def memory(self) -> int:
-        """Of the mini-buckets."""
+        """Return the bytes of the mini-buckets."""
         return 8 * self.size
 
     def upper(self, state: BestFirstState) -> float:
-        """No state has more."""
+        """Return an upper bound of the log value of all states."""
         return max(state.value, float(state.bound.max(initial=-math.inf)))
 
     def result(self, state: BestFirstState) -> tuple[Array, float, float]:
-        """The best states by variable, their log value, and what no state exceeds."""
+        """Return the best states by variable, their log value, and the upper bound."""
         x = np.zeros(len(self.order), dtype=np.int64)
         x[self.order] = state.states
         upper = self.upper(state)
@@ -187,7 +196,7 @@ class BestFirstSearch(Stepwise[BestFirstState]):
 
 
 def largest_cells(network: Network, order: Sequence[int], tables: Sequence[LogTable], most: float) -> int:
-    """The largest power of two that mini-buckets may have for all of them together to have at most so many cells."""
+    """Return the largest mini-bucket size, a power of two, for which all mini-buckets together have at most `most` cells."""
     cells = 1 << 24
     while cells > 16 and mini_bucket.mini_bucket_cells(network, order, tables, cells) > most:
         cells //= 2

@@ -1,7 +1,7 @@
-"""Elimination orders in stages: what is summed out leaves before what is maximised, and some variables stay.
+"""Elimination orders in stages: summed variables before maximised ones, and some variables remain.
 
-Greedy runs as those of `exact.elimination`, by fill in even steps and by weight in odd ones, with ties by chance; within a stage
-alone may they choose.  Source: Park & Darwiche (2004), constrained orders for marginal MAP; Kjærulff (1990).
+Greedy runs as in `exact.elimination`, by fill in even steps and by weight in odd ones, with random ties.  The choice is
+restricted to one stage at a time.  Source: Park & Darwiche (2004), constrained orders for marginal MAP; Kjærulff (1990).
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ STAYS = -1
 
 @dataclass
 class StagedOrder:
-    """The best order so far of what leaves.  cells  of all tables that this makes, those that stay included; largest  of one.
+    """The best order so far of the eliminated variables.
 
-    complete  False if every run was given up.
+    cells     number of cells of all tables, including the remaining one.
+    largest   number of cells of the largest table.
+    complete  False if every run was abandoned.
     """
 
     order: Array
@@ -44,9 +46,9 @@ class StagedOrder:
 
 @dataclass(frozen=True)
 class StagedOrderSearch:
-    """The search as an algorithm, on a network without states that its zeros make impossible.
+    """The search for a staged order as an algorithm, on a network without states that its zeros make impossible.
 
-    stage (N,)  when each variable leaves, −1 for those that stay.
+    stage  (N,) the stage of each variable, −1 for those that remain.
     """
 
     trimmed: TrimmedNetwork
@@ -57,11 +59,11 @@ class StagedOrderSearch:
 
     @property
     def network(self) -> Network:
-        """What orders are of."""
+        """The network whose variables are ordered."""
         return self.trimmed.network
 
     def init(self) -> StagedOrder:
-        """Nothing found yet; where no variable must wait for another, the order that the junction tree would take."""
+        """Return an empty search; without constraints between variables, return the order of the junction tree."""
         stages = {stage for stage, states in zip(self.stage, self.network.cardinality.tolist(), strict=True) if states > 1}
         if len(stages) <= 1 and STAYS not in stages:
             settings = InferenceSettings(algorithm="junction-tree", orders=self.steps, seed=self.seed)
@@ -75,7 +77,7 @@ class StagedOrderSearch:
         return StagedOrder(np.empty(0, dtype=np.int64), 0.0, 0.0, 0, False, 0)
 
     def step(self, state: StagedOrder) -> StagedOrder:
-        """One more run, given up where it is worse than the best."""
+        """Do one more run, abandoned once it is worse than the best."""
         ties = generator(self.seed, Stream.ELIMINATION, step=state.step).random(self.network.count).tolist()
         limit = state.cells if state.complete else float(HOPELESS)
         made = greedy_order(moral_graph(self.network), self.network.cardinality.tolist(), self.stage, ties, state.step % 2 == 0, limit)
@@ -88,26 +90,26 @@ class StagedOrderSearch:
         return state
 
     def done(self, state: StagedOrder) -> bool:
-        """All runs are behind it; a chain cannot be improved, and where two runs were hopeless the others will be."""
+        """Return True if all runs are done, the tree is a chain, which cannot be improved, or two runs were hopeless."""
         return state.step >= self.steps or (state.complete and state.width <= 1) or (state.step >= 2 and not state.complete)
 
     def memory(self) -> int:
-        """Nothing to speak of."""
+        """Return 0, because the search needs little memory."""
         return 0
 
     def progress(self, state: StagedOrder) -> RunProgress:
-        """Runs of all."""
+        """The number of runs done."""
         return RunProgress(state.step, self.steps, f"2^{math.log2(max(1.0, state.cells)):.1f} cells" if state.complete else "")
 
     def result(self, state: StagedOrder) -> StagedOrder:
-        """The search itself."""
+        """Return the search."""
         return state
 
 
 def greedy_order(
     graph: Graph, states: Sequence[int], stage: Sequence[int], ties: Sequence[float], by_fill: bool, limit: float
 ) -> StagedOrder:
-    """One elimination of what leaves; the graph is used up.  A price is looked at again when its variable comes to the top."""
+    """Do one greedy elimination; it modifies the graph.  A price is recomputed when its variable reaches the top of the heap."""
     weight = [math.log2(count) for count in states]
 
     def price(i: int) -> float:
@@ -149,9 +151,10 @@ def greedy_order(
 
 
 def relaxed_order(graph: Graph, states: Sequence[int], maximised: Sequence[int], cap: float) -> list[int]:
-    """An order of all variables, whose maxima may come before sums: where else a table would have more than 2^cap cells.
+    """Return an order of all variables in which maxima may precede sums if a table would otherwise exceed 2^cap cells.
 
-    First sums whose tables are small enough, by fill; then maxima with such tables, then what makes the smallest.  The graph is used up.
+    Sums with small enough tables come first, by fill; then maxima with such tables, then the variable with the smallest table.
+    It modifies the graph.
     """
     weight, late = [math.log2(count) for count in states], set(maximised)
 
@@ -184,7 +187,7 @@ def relaxed_order(graph: Graph, states: Sequence[int], maximised: Sequence[int],
 
 
 def _order_cost(graph: Graph, states: Sequence[int], order: Array) -> tuple[float, float, int]:
-    """Cells of all tables, of the largest, and the width of an order; the graph is used up."""
+    """Return the cells of all tables, of the largest, and the width of an order; it modifies the graph."""
     cells, largest, width = 0.0, 0.0, 0
     for i in order.tolist():
         size = math.prod([float(states[i]), *(float(states[j]) for j in graph[i])])
@@ -194,7 +197,7 @@ def _order_cost(graph: Graph, states: Sequence[int], order: Array) -> tuple[floa
 
 
 def eliminate_variable(graph: Graph, i: int) -> None:
-    """Join the neighbours of i and take it away."""
+    """Join the neighbours of i and remove i."""
     near = graph[i]
     for j in near:
         graph[j].discard(i)
@@ -205,5 +208,5 @@ def eliminate_variable(graph: Graph, i: int) -> None:
 
 
 def bytes_needed(order: StagedOrder) -> int:
-    """Of elimination: a message and a best state for each cell at most, and three tables of the largest size."""
+    """Return the bytes of elimination: at most a message and a best state for each cell, and three tables of the largest size."""
     return int(min(9.0 * order.cells + 24.0 * order.largest, 2.0**60))

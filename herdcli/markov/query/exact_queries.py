@@ -1,9 +1,9 @@
-"""Exact answers by elimination: likeliest states (MPE), marginal MAP, and the joint marginal of any variables.
+"""Exact answers to queries by elimination: most probable states (MPE), marginal MAP, and the joint marginal of any variables.
 
     MPE    argmax_x Π f_a(x)                            marginal MAP   argmax_m Σ_s Π f_a(m, s)
     joint  P(x_A) ∝ Σ over all others of Π f_a(x)
 
-Source: Dechter (1999); Park & Darwiche (2004) for marginal MAP, whose sums must all leave before its maxima.
+Source: Dechter (1999); Park & Darwiche (2004) for marginal MAP, in which all sums must precede all maxima.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class LikeliestStates:
-    """The best states of some variables, and the log of the maximum: log Σ Π f over all others.
+    """The most probable states of some variables, and the log of the maximum: log Σ Π f over all other variables.
 
-    bound  no state has more than this; equal to `value` where it is exact.
+    bound  an upper bound of the log value of all states; equal to `value` if the answer is exact.
     """
 
     states: dict[int, int]
@@ -40,7 +40,7 @@ class LikeliestStates:
 
 
 def elimination_stages(network: Network, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> tuple[int, ...]:
-    """When each variable leaves: sums first, then maxima; `kept` stay."""
+    """Return the stage in which each variable is eliminated: sums first, then maxima; `kept` variables remain."""
     found = np.zeros(network.count, dtype=np.int64)
     found[list(maximised)] = 1
     found[list(kept)] = STAYS
@@ -48,14 +48,14 @@ def elimination_stages(network: Network, *, maximised: Sequence[int] = (), kept:
 
 
 def search_order(network: Network, orders: int, seed: int, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()) -> StagedOrderSearch:
-    """The search for an order that answers.  Raises NegativeResult where the network's zeros leave a variable no state."""
+    """Return the search for an elimination order for a query.  Raises NegativeResult if the network's zeros leave a variable no state."""
     return StagedOrderSearch(
         possible_states.trim_network(network), elimination_stages(network, maximised=maximised, kept=kept), orders, seed
     )
 
 
 def likeliest_states(network: Network, order: Sequence[int], maximised: Sequence[int]) -> LikeliestStates:
-    """The best states of the maximised variables, all others summed out.  Raises NegativeResult where nothing is possible."""
+    """Return the most probable states of the maximised variables, all others summed out.  Raises NegativeResult if no state is possible."""
     return _maximise(plan_pass(network, order, maximised), map)
 
 
@@ -65,14 +65,14 @@ def _maximise(work: PassPlan, map: Map) -> LikeliestStates:
     return LikeliestStates(found.states, found.value, found.value, True, name)
 
 
-SLIGHT = 1e-11  # by how much the first answer is made less likely for each variable
+SLIGHT = 1e-11  # relative reduction of the first answer's probability, per variable
 
 
 def tied_states(network: Network, order: Sequence[int], likeliest: LikeliestStates) -> dict[int, int] | None:
-    """States other than the likeliest ones that are as likely, of all variables; None where there are none.
+    """Return states of all variables that differ from the most probable ones and are as probable; None if there are none.
 
-    The states found are made slightly less likely: the likeliest states then agree with them in as few variables as possible, if any
-    others have the same value to nine digits.
+    The states found are made slightly less probable.  If other states have the same value to nine digits, the new most probable states
+    are those that agree with the first in as few variables as possible.
     """
     every = list(range(network.count))
     unary = [((i,), np.where(np.arange(int(network.cardinality[i])) == likeliest.states[i], 1 - SLIGHT, 1.0)) for i in every]
@@ -84,12 +84,12 @@ def tied_states(network: Network, order: Sequence[int], likeliest: LikeliestStat
 
 
 def exact_log_z(network: Network, order: Sequence[int]) -> float:
-    """log Z by sums alone."""
+    """Compute log Z by sums only."""
     return plan_pass(network, order).answer().value
 
 
 def joint_marginal(network: Network, order: Sequence[int], kept: Sequence[int]) -> tuple[Array, float]:
-    """P over the kept variables, axes as they are named, and log Z.  Raises NegativeResult where nothing is possible."""
+    """Return P over the kept variables, with axes in their order, and log Z.  Raises NegativeResult if no state is possible."""
     return _joint_of_pass(plan_pass(network, order, kept=kept), map)
 
 
@@ -101,37 +101,37 @@ def _joint_of_pass(work: PassPlan, map: Map) -> tuple[Array, float]:
 
 @dataclass
 class FinishedSearch:
-    """The state of a run whose work is in its result: the order was found before."""
+    """The state of an algorithm whose work is done in `result`, because the order is known."""
 
     step: int = 0
 
 
 @dataclass(frozen=True)
 class OrderedAnswer:
-    """What runs by an order share."""
+    """A base class of algorithms that use a known order."""
 
     work: PassPlan
     map: Map = map
     state = FinishedSearch  # the type of its states
 
     def init(self) -> FinishedSearch:
-        """Nothing done."""
+        """Return the initial state."""
         return FinishedSearch()
 
     def step(self, state: FinishedSearch) -> FinishedSearch:
-        """There are none."""
+        """Advance the step counter; there is nothing to do."""
         return FinishedSearch(state.step + 1)
 
     def done(self, state: FinishedSearch) -> bool:
-        """From the beginning."""
+        """Return True from the beginning."""
         return state.step >= 0
 
     def memory(self) -> int:
-        """Bytes of messages and best states."""
+        """Return the bytes of messages and best states."""
         return self.work.bytes_needed()
 
     def progress(self, state: FinishedSearch) -> RunProgress:
-        """Nothing to show."""
+        """Return no progress."""
         return RunProgress(state.step, 0)
 
 
@@ -139,7 +139,7 @@ class LikeliestSearch(OrderedAnswer):
     """`likeliest_states` as an algorithm."""
 
     def result(self, state: FinishedSearch) -> LikeliestStates:
-        """The best states of the asked variables."""
+        """Return the most probable states of the queried variables."""
         return _maximise(self.work, self.map)
 
 
@@ -147,7 +147,7 @@ class JointMarginal(OrderedAnswer):
     """`joint_marginal` as an algorithm."""
 
     def result(self, state: FinishedSearch) -> tuple[Array, float]:
-        """The table, and log Z."""
+        """Return the table, and log Z."""
         return _joint_of_pass(self.work, self.map)
 
 
@@ -155,11 +155,11 @@ class LogPartition(OrderedAnswer):
     """`exact_log_z` as an algorithm."""
 
     def result(self, state: FinishedSearch) -> float:
-        """log Z."""
+        """Return log Z."""
         return self.work.answer(self.map).value
 
 
 def all_marginals(network: Network, orders: int, seed: int) -> list[Array]:
-    """Of all variables, by a junction tree."""
+    """Compute the marginals of all variables by a junction tree."""
     order = cliques.search_orders(network, seed, orders).order
     return junction_tree.node_marginals(network, junction_tree.calibrate(network, junction_tree.plan_tree(network, order)))

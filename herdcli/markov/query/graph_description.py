@@ -1,6 +1,6 @@
 """The graph of a network: parents, Markov blankets, ancestors, the moral graph and its treewidth.
 
-Source: Koller & Friedman (2009), chapters 3 and 4; Bodlaender & Koster (2011) for the bound on treewidth from below.
+Source: Koller & Friedman (2009), chapters 3 and 4; Bodlaender & Koster (2011) for the lower bound of treewidth.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from herdcli.markov.model.graphs.dag import (
 from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 
-MOST_CONTRACTED = 3000  # variables of a graph whose edges are contracted for the bound
+MOST_CONTRACTED = 3000  # largest number of variables of a graph whose edges are contracted for the bound
 
 
 @dataclass(frozen=True)
 class GraphDescription:
-    """parents  None without directions.  near  neighbours in the moral graph.  treewidth is from `least` to `most`, −1 where not found.
+    """A description of the graph of a network.
 
-    cells  of all cliques of the junction tree.
+    parents      None if the network is not directed.
+    near         neighbours in the moral graph.
+    least, most  bounds of the treewidth; −1 if no upper bound was found.
+    cells        of all cliques of the junction tree.
     """
 
     parents: Parents | None
@@ -39,29 +42,29 @@ class GraphDescription:
 
     @property
     def children(self) -> list[list[int]]:
-        """Of each variable."""
+        """The children of each variable."""
         return [] if self.parents is None else children_of(self.parents)
 
     def blanket(self, i: int) -> list[int]:
-        """The Markov blanket; without directions the neighbours."""
+        """Return the Markov blanket of variable i, or its neighbours if the network is not directed."""
         return sorted(self.near[i] if self.parents is None else markov_blanket(self.parents, self.children, i))
 
     def ancestors(self, i: int) -> list[int]:
-        """All variables above."""
+        """Return all ancestors of variable i."""
         return [] if self.parents is None else sorted(reachable_from(self.parents, [i]) - {i})
 
     def descendants(self, i: int) -> list[int]:
-        """All variables below."""
+        """Return all descendants of variable i."""
         return [] if self.parents is None else sorted(reachable_from(self.children, [i]) - {i})
 
 
 def edge_directions(network: Network) -> Parents | None:
-    """The parents of each variable of a Bayesian network."""
+    """Return the parents of each variable of a Bayesian network, None for other networks."""
     return network_parents(network) if network.directed else None
 
 
 def describe_graph(network: Network, orders: int, seed: int) -> GraphDescription:
-    """The graph of a network."""
+    """Compute the description of a network's graph."""
     near = moral_graph(network, np.maximum(network.cardinality, 2))
     found = cliques.search_orders(network, seed, orders)
     most = found.width if found.complete else -1
@@ -71,7 +74,10 @@ def describe_graph(network: Network, orders: int, seed: int) -> GraphDescription
 
 
 def treewidth_lower_bound(near: Graph) -> int:
-    """A bound on treewidth from below: the largest least degree while a least variable is contracted into its least neighbour."""
+    """Return a lower bound of treewidth.
+
+    It is the largest minimum degree while a vertex of least degree is contracted into its neighbour of least degree.
+    """
     graph = {i: set(others) for i, others in enumerate(near)}
     best = 0
     while len(graph) > 1:
@@ -89,7 +95,7 @@ def treewidth_lower_bound(near: Graph) -> int:
 
 
 def dependent_variables(network: Network, i: int, given: list[int]) -> dict[int, list[int]]:
-    """Variables that the graph does not separate from variable i given others, each with a shortest active trail from i to it."""
+    """Return the variables that the graph does not separate from variable i given others, each with a shortest active trail from i."""
     parents = edge_directions(network)
     if parents is not None:
         return active_trails(parents, i, given)

@@ -1,6 +1,6 @@
-"""Log tables over variables, and bucket elimination by sums and maxima: one variable after the other leaves the product of all tables.
+"""Log tables over variables, and bucket elimination by sums and maxima, which removes variables from the product one after the other.
 
-Axes of a table stand in elimination order, so that the variable that leaves is the first axis of what it is in, and products
+Axes of a table are in elimination order, so that the eliminated variable is the first axis of its tables, and products
 only need new axes of length 1.  Source: Dechter (1999), bucket elimination.
 """
 
@@ -18,12 +18,12 @@ from herdcli.markov.model.possible_states import IMPOSSIBLE
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-ROUNDING = 4 * 2.0**-52  # of the sum of the largest logarithms of all tables
+ROUNDING = 4 * 2.0**-52  # relative to the sum of the largest logarithms of all tables
 
 
 @dataclass(frozen=True)
 class LogTable:
-    """A log table, an axis for each variable of the scope, in elimination order."""
+    """A log table with one axis for each variable of the scope, in elimination order."""
 
     scope: tuple[int, ...]
     logs: Array
@@ -31,7 +31,7 @@ class LogTable:
 
 @dataclass(frozen=True)
 class BestChoice:
-    """What a maximised variable is best at, an axis for each variable of the scope: those that leave later."""
+    """The best state of a maximised variable, with one axis for each variable of the scope, which are eliminated later."""
 
     variable: int
     scope: tuple[int, ...]
@@ -40,35 +40,35 @@ class BestChoice:
 
 @dataclass(frozen=True)
 class EliminationResult:
-    """What is left: tables over the variables that stay, and what those that were maximised are best at, in the order they left."""
+    """The result of an elimination: tables over the remaining variables, and the choices of maximised variables in elimination order."""
 
     rest: list[LogTable]
     choices: list[BestChoice]
 
     def value(self) -> float:
-        """The logarithm of the sum or maximum, where no variable stays.  Raises NegativeResult where it is that of zero."""
+        """Return the logarithm of the sum or maximum, if no variable remains.  Raises NegativeResult if it is log 0."""
         found = float(sum(float(table.logs) for table in self.rest))
         if found == -math.inf:
             raise NegativeResult(IMPOSSIBLE)
         return found
 
     def states(self) -> dict[int, int]:
-        """The best state of every variable that was maximised."""
+        """Return the best state of every maximised variable."""
         x: dict[int, int] = {}
         for choice in reversed(self.choices):
-            # Its table is max over x_i with all that left earlier already at their best, as a function of what
-            # leaves later; going back, all of those are known (Dechter 1999, the forward phase).
+            # Its table is the max over x_i with all earlier variables at their best, as a function of later variables; in reverse order,
+            # all of these are known (Dechter 1999, the forward phase).
             x[choice.variable] = int(choice.state[tuple(x[j] for j in choice.scope)])
         return x
 
 
 def rounding_error(logs: Iterable[Array]) -> float:
-    """What a sum of logarithms may be off by, by which a bound is raised so that it is never below what it bounds."""
+    """Return the possible rounding error of a sum of logarithms, which is added to upper bounds so that they stay valid."""
     return ROUNDING * (1.0 + sum(float(np.abs(table[np.isfinite(table)]).max(initial=0.0)) for table in logs))
 
 
 def elimination_positions(network: Network, order: Sequence[int]) -> list[int]:
-    """The place of each variable in an elimination order; those that stay come after it, by number."""
+    """Return the position of each variable in an elimination order; remaining variables come after it, by number."""
     place = np.full(network.count, -1, dtype=np.int64)
     place[list(order)] = np.arange(len(order))
     left = np.flatnonzero(place < 0)
@@ -78,7 +78,7 @@ def elimination_positions(network: Network, order: Sequence[int]) -> list[int]:
 
 
 def factor_log_tables(network: Network, place: Sequence[int]) -> list[LogTable]:
-    """The logarithm of every factor, its axes by place; variables of one state are left out."""
+    """Return the logarithm of every factor, with axes by position; variables of one state are left out."""
     made = []
     for factor in network.factors():
         scope, values = reduce_factor(network, factor)
@@ -89,7 +89,7 @@ def factor_log_tables(network: Network, place: Sequence[int]) -> list[LogTable]:
 
 
 def multiply_tables(parts: Iterable[LogTable], place: Sequence[int], states: Sequence[int], also: Iterable[int] = ()) -> LogTable:
-    """The sum of log tables over all their variables, and over others besides."""
+    """Return the sum of log tables over all their variables, and over those in `also`."""
     parts = list(parts)
     scope = tuple(sorted({*also, *(i for part in parts for i in part.scope)}, key=place.__getitem__))
     total = np.zeros([states[i] for i in scope])
@@ -99,13 +99,13 @@ def multiply_tables(parts: Iterable[LogTable], place: Sequence[int], states: Seq
 
 
 def broadcast_table(part: LogTable, scope: Sequence[int], states: Sequence[int]) -> Array:
-    """A table seen with the axes of a scope that holds its own."""
+    """Reshape a table to the axes of a scope that contains its own."""
     inside = set(part.scope)
     return part.logs.reshape([states[i] if i in inside else 1 for i in scope])
 
 
 def eliminate_variables(network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset()) -> EliminationResult:
-    """Sum out, or maximise over, the variables of an order.  Maxima do not commute with sums: what is maximised comes last."""
+    """Sum out, or maximise over, the variables of an order.  Maxima do not commute with sums: maximised variables must come last."""
     place, states = elimination_positions(network, order), network.cardinality.tolist()
     buckets: list[list[LogTable]] = [[] for _ in order]
     found = EliminationResult([], [])
@@ -129,13 +129,13 @@ def eliminate_variables(network: Network, order: Sequence[int], maximised: froze
 
 
 def first_maximum(logs: Array) -> Array:
-    """Where the first axis is largest, in the fewest bytes that hold it."""
+    """Return the position of the maximum along the first axis, in the smallest integer type."""
     found: Array = logs.argmax(axis=0)
     return found.astype(np.min_scalar_type(max(1, logs.shape[0] - 1)))
 
 
 def state_log_value(network: Network, x: Sequence[int]) -> float:
-    """log Π f_a(x) of one state; variables that evidence holds are at 0."""
+    """Compute log Π f_a(x) of one state; variables fixed by evidence have state 0."""
     total = 0.0
     with np.errstate(divide="ignore"):
         for scope, table in network.factors():

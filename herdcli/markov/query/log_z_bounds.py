@@ -1,7 +1,7 @@
-"""Numbers that enclose log Z, each from what holds whatever has converged.
+"""Bounds of log Z that are valid regardless of convergence.
 
-Above: tree-reweighted propagation, mini-buckets.  Below: naive mean field, and the value of one likely state, as Z is a sum of
-terms none of which is negative.  Where elimination takes no time worth saving it gives both, and the others are worked out briefly.
+Upper bounds: tree-reweighted propagation, mini-buckets.  Lower bounds: naive mean field, and the value of one probable state, because Z
+is a sum of non-negative terms.  If elimination is cheap it gives both, and the other bounds are computed with few iterations.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from herdcli.markov.query.log_tables import eliminate_variables
 from herdcli.markov.query.max_product import MaxProduct
 from herdcli.records import dataclass
 
-SEARCH = 2  # steps of the search for a likely state
-FEW_CELLS = 1 << 20  # of all tables of elimination that takes no time worth saving
-BRIEF = 20  # iterations of the other bounds beside it
+SEARCH = 2  # steps of the search for a probable state
+FEW_CELLS = 1 << 20  # of all tables of an elimination that is considered cheap
+BRIEF = 20  # iterations of the other bounds if elimination is cheap
 
 
 @dataclass(frozen=True)
 class LogZBounds:
-    """log Z is at least the larger of `mean_field` and `state`, at most the smaller of `tree_reweighted` and `mini_bucket`.
+    """Bounds of log Z: lower bounds `mean_field` and `state`, upper bounds `tree_reweighted` and `mini_bucket`.
 
-    elimination  log Z itself, where that is quick.
+    elimination  log Z, if it is cheap to compute.
     """
 
     mean_field: float | None
@@ -42,12 +42,12 @@ class LogZBounds:
 
     @property
     def lower(self) -> float:
-        """The highest lower bound; −∞ where there is none."""
+        """The highest lower bound; −∞ if there is none."""
         return max(-math.inf if bound is None else bound for bound in (self.mean_field, self.state, self.elimination))
 
     @property
     def lower_bound_method(self) -> str:
-        """What it comes from."""
+        """The method of the highest lower bound."""
         if self.lower == self.elimination:
             return "elimination"
         return "mean field" if self.lower == self.mean_field else "a likely state" if self.state is not None else "nothing"
@@ -59,13 +59,13 @@ class LogZBounds:
 
     @property
     def upper_bound_method(self) -> str:
-        """What it comes from."""
+        """The method of the lowest upper bound."""
         if self.upper == self.elimination:
             return "elimination"
         return "mini-buckets" if self.mini_bucket < self.tree_reweighted else "tree-reweighted"
 
     def columns(self) -> dict[str, float]:
-        """All of them by name, NaN for what there is not."""
+        """Return all bounds by name, NaN for missing ones."""
         found = {
             "lower": self.lower,
             "upper": self.upper,
@@ -79,7 +79,7 @@ class LogZBounds:
 
 
 def quick_elimination(network: Network) -> tuple[StagedOrder, float | None]:
-    """An order of elimination, and log Z by it where its tables have few cells.  Raises NegativeResult where Z is 0."""
+    """Return an elimination order, and log Z if its tables have few cells.  Raises NegativeResult if Z is 0."""
     states = network.cardinality.tolist()
     order = greedy_order(moral_graph(network), states, elimination_stages(network), list(range(network.count)), True, math.inf)
     if not order.complete or order.cells > FEW_CELLS:
@@ -95,9 +95,9 @@ def bound_log_z(
     settings: InferenceSettings,
     known: tuple[StagedOrder, float | None] | None = None,
 ) -> LogZBounds:
-    """The bounds of a network, with those of mean field and tree-reweighted propagation known; mini-buckets of at most `cells`.
+    """Return bounds of a network, given those of mean field and tree-reweighted propagation, with mini-buckets of at most `cells`.
 
-    known  what `quick_elimination` gave.  Raises NegativeResult where the upper bound shows that Z is 0.
+    known  the result of `quick_elimination`.  Raises NegativeResult if the upper bound shows that Z is 0.
     """
     order, exact = known or quick_elimination(network)
     above = (

@@ -1,7 +1,7 @@
-"""Marginal MAP where constrained elimination does not fit: coordinate ascent with exact sums, and a bound by mini-buckets.
+"""Marginal MAP for networks too large for constrained elimination: coordinate ascent with exact sums, and a bound by mini-buckets.
 
-With all other asked variables held, Σ_s Π f(m_i, s) for every state of one comes from one elimination, whose order has no
-constraint; so the value never falls, and where it ends no single change is better.  Source: Park & Darwiche (2004), sec. 5.
+With all other queried variables fixed, one unconstrained elimination gives Σ_s Π f(m_i, s) for every state of variable i.
+So the value never decreases, and at the end no single change improves it.  Source: Park & Darwiche (2004), sec. 5.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PASSES = 10
 
 @dataclass
 class ClimbState:
-    """States of the asked variables, the log value, and how many in a row did not change."""
+    """States of the queried variables, the log value, and the number of successive variables that did not change."""
 
     states: Array
     value: float
@@ -37,7 +37,7 @@ class ClimbState:
 
 
 class CoordinateAscent(Stepwise[ClimbState]):
-    """A step is one variable."""
+    """Coordinate ascent; each step updates one variable."""
 
     state = ClimbState
 
@@ -46,15 +46,15 @@ class CoordinateAscent(Stepwise[ClimbState]):
         self.steps = PASSES * len(self.asked)
 
     def init(self) -> ClimbState:
-        """Where it begins."""
+        """Return the initial state."""
         return ClimbState(np.array(self.start), -np.inf, 0, 0)
 
     def met(self, state: ClimbState) -> bool:
-        """No variable has a better state."""
+        """Return True if no variable has a better state."""
         return state.still >= len(self.asked)
 
     def step(self, state: ClimbState) -> ClimbState:
-        """The best state of the next variable with the others held."""
+        """Set the next variable to its best state with the others fixed."""
         k = state.step % len(self.asked)
         i = self.asked[k]
         held = {j: int(x) for j, x in zip(self.asked, state.states.tolist(), strict=True) if j != i}
@@ -69,7 +69,7 @@ class CoordinateAscent(Stepwise[ClimbState]):
         return state
 
     def _row(self, held: dict[int, int], i: int) -> Array:
-        """log Σ Π f of each state of a variable; −∞ for all where what is held is impossible."""
+        """Compute log Σ Π f for each state of a variable; −∞ for all if the fixed states are impossible."""
         try:
             left = condition_network(self.network, held)
         except NegativeResult:
@@ -81,7 +81,7 @@ class CoordinateAscent(Stepwise[ClimbState]):
         return found
 
     def order(self, network: Network, i: int) -> list[int]:
-        """Of all others of the network that is left."""
+        """Return an elimination order of all other variables of the conditioned network."""
         found = greedy_order(
             moral_graph(network),
             network.cardinality.tolist(),
@@ -97,11 +97,11 @@ class CoordinateAscent(Stepwise[ClimbState]):
         return f"log value {state.value:.6g}"
 
     def progress(self, state: ClimbState) -> RunProgress:
-        """Variables done of the most there can be."""
+        """The number of variables done, and the largest possible number."""
         return RunProgress(state.step, self.steps, self.figure(state) if state.step else "")
 
     def result(self, state: ClimbState) -> LikeliestStates:
-        """The states reached, and what no state can exceed.  Raises NegativeResult where none had a probability."""
+        """Return the final states, and an upper bound.  Raises NegativeResult if no state had a nonzero probability."""
         if state.value == -np.inf:
             raise NegativeResult(IMPOSSIBLE.replace("no joint state is possible", "no joint state that was tried is possible"))
         when = elimination_stages(self.network, maximised=self.asked)
@@ -116,7 +116,7 @@ class CoordinateAscent(Stepwise[ClimbState]):
 
 
 def bytes_needed(network: Network, asked: Sequence[int]) -> int:
-    """Of one elimination with all that are asked but the first held at state 0."""
+    """Return the bytes of one elimination with all queried variables except the first fixed at state 0."""
     cardinality = network.cardinality.copy()
     cardinality[list(asked[1:])] = 1
     graph = moral_graph(network, cardinality)

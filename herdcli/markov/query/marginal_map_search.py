@@ -1,9 +1,9 @@
-"""Marginal MAP by branch and bound: exact where sums and maxima together need tables that are far too large.
+"""Marginal MAP by branch and bound: exact for networks where constrained elimination would need tables that are far too large.
 
-Maxima taken before sums can only be too large, max_m Σ_s f ≤ Σ_s max_m f, so that elimination in any order gives a bound, and the exact
-value where no maximum comes before a sum that it depends on.  A variable that comes too early is held at each of its states in turn;
-with some of them held, the rest is exact.  The node with the largest bound is opened next, so that no node is opened whose bound is
-below the answer; until there is one, the deepest.
+Maxima before sums give upper bounds, max_m Σ_s f ≤ Σ_s max_m f.  So elimination in any order gives a bound, and the exact
+value if no maximum precedes a sum that it depends on.  A variable that is eliminated too early is fixed at each of its states in turn;
+with some of them fixed, the rest is exact.  The node with the largest bound is expanded next, so that no node is expanded whose bound is
+below the answer.  Before there is an answer, the deepest node is expanded.
 
 Source: Park & Darwiche (2003), "Solving MAP exactly using systematic search", bounds by unconstrained orders; Yuan & Hansen (2009), a
 static order of variables, one tree for each depth.
@@ -30,18 +30,20 @@ from herdcli.markov.query.exact_queries import LikeliestStates
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-CAP = 17.0  # log2 of the cells of a table, above which a maximum may come before a sum
+CAP = 17.0  # log2 of the cells of a table above which a maximum may precede a sum
 PER_VARIABLE = 2000  # cells that take as long as a variable of a pass
-SMALL = 1 << 22  # cells of a pass that may be taken whatever the least is
-NEAR = 1e-9  # of the value: what is this near to it is no better
+SMALL = 1 << 22  # cells of a pass that are always allowed, for any minimum
+NEAR = 1e-9  # relative to the value: a smaller improvement is ignored
 
 
 @dataclass
 class BranchingState:
     """Open nodes, and the best states so far.
 
-    held (n, k)  the states that the first variables of `branched` are held at, −1 past a node's depth; bound (n,).
-    states (M,), value  of the asked variables; −∞ before any.  spent  cells that were visited.
+    held    (n, k) the states of the first variables of `branched`, −1 past a node's depth.
+    bound   (n,) upper bounds.
+    states  (M,) the best states of the queried variables, with log value `value`; −∞ before any.
+    spent   number of cells visited.
     """
 
     held: Array
@@ -54,7 +56,10 @@ class BranchingState:
 
 @dataclass(frozen=True)
 class SearchLevel:
-    """What all nodes of a depth share.  branched  the variable that is held next, −1 where nothing is left that comes too early."""
+    """The attributes that all nodes of a depth share.
+
+    branched  the variable that is fixed next, −1 if no variable is eliminated too early.
+    """
 
     work: PassPlan
     order: list[int]
@@ -62,9 +67,10 @@ class SearchLevel:
 
 
 class BranchAndBound(Stepwise[BranchingState]):
-    """A step opens a node: a pass for each state of the variable that is held next.
+    """Branch and bound; each step expands a node, with one pass for each state of the variable that is fixed next.
 
-    order  one of all variables, whatever is asked, that takes few cells.  effort  cells after which the search ends, exact or not.
+    order   an unconstrained order of all variables with few cells.
+    effort  number of cells after which the search ends, exact or not.
     """
 
     state = BranchingState
@@ -77,18 +83,18 @@ class BranchAndBound(Stepwise[BranchingState]):
         self.steps = 1 << 40
 
     def init(self) -> BranchingState:
-        """One node, in which nothing is held."""
+        """Return a state with one node, in which no variable is fixed."""
         self._order_level({}, 0)
         return BranchingState(
             np.empty((1, 0), dtype=np.int64), np.array([np.inf]), np.zeros(len(self.asked), dtype=np.int64), -np.inf, 0.0, 0
         )
 
     def met(self, state: BranchingState) -> bool:
-        """No open node has more than the best states, or the effort is spent."""
+        """Return True if no open node exceeds the best states, or the effort is spent."""
         return not self._open(state).any() or state.spent >= self.effort
 
     def step(self, state: BranchingState) -> BranchingState:
-        """Open the node with the largest bound; before there are any states the deepest one."""
+        """Expand the node with the largest bound, or the deepest one before any states are found."""
         among = np.flatnonzero(self._open(state))
         depth = (state.held >= 0).sum(axis=1)
         if state.value == -np.inf:
@@ -108,7 +114,7 @@ class BranchAndBound(Stepwise[BranchingState]):
         return state
 
     def _add(self, state: BranchingState, held: list[int], bound: float) -> None:
-        """A node below an open one: its bound, which is none above that one's."""
+        """Add a child of an expanded node, with a bound that is at most its parent's."""
         given = self._given(held)
         value = -np.inf
         if given is not None:
@@ -124,9 +130,9 @@ class BranchAndBound(Stepwise[BranchingState]):
         state.held, state.bound = rows, np.append(state.bound, min(value, bound))
 
     def _end(self, state: BranchingState, held: list[int]) -> None:
-        """A node in which nothing comes too early: its best states, exactly."""
+        """Solve a node in which no variable is eliminated too early: its best states, exactly."""
         given = self._given(held)
-        assert given is not None  # its bound was worked out
+        assert given is not None  # its bound was computed
         work = self._work(given, len(held))
         state.spent += work.cells + PER_VARIABLE * self.network.count
         try:
@@ -147,22 +153,24 @@ class BranchAndBound(Stepwise[BranchingState]):
         return {self.levels[depth].branched: x for depth, x in enumerate(held)}
 
     def _given(self, held: Sequence[int]) -> Network | None:
-        """The network of a node; None where its zeros leave nothing."""
+        """Return the network of a node; None if its zeros leave no state possible."""
         try:
             return condition_network(self.network, self._named(held))
         except NegativeResult:
             return None
 
     def _rebuild_levels(self, held: Sequence[int]) -> SearchLevel:
-        """The level of a node, which a resumed run has to make again."""
+        """Return the level of a node; a resumed run rebuilds it."""
         for depth in range(len(self.levels), len(held) + 1):
             self._order_level(self._named(held[:depth]), depth)
         return self.levels[len(held)]
 
     def _order_level(self, held: dict[int, int], depth: int) -> None:
-        """An order for all networks of a depth, by their graph alone: the one before, if a new one needs more than twice its cells.
+        """Choose an order for all networks of a depth, from their graph only.
 
-        What is held takes cells from any order, so that none of these needs more than twice the cells of `order`.
+        It is the order of the level above if a new one needs more than twice its cells.  Fixing variables reduces the cells of any order,
+        so
+        that none of these orders needs more than twice the cells of `order`.
         """
         cardinality = self.network.cardinality.copy()
         cardinality[list(held)] = 1
@@ -177,7 +185,7 @@ class BranchAndBound(Stepwise[BranchingState]):
         self.levels.append(SearchLevel(new, order, _earliest_variable(new, cardinality)))
 
     def _work(self, network: Network, depth: int) -> PassPlan:
-        """The pass of a node, on the tree of its level."""
+        """Return the pass of a node, on the tree of its level."""
         self._rebuild_levels([0] * depth)
         level = self.levels[depth]
         made = copy(level.work)
@@ -185,31 +193,31 @@ class BranchAndBound(Stepwise[BranchingState]):
         return made
 
     def is_worthwhile(self) -> bool:
-        """Is the work of coming to states once, if what is held made no pass cheaper, within the effort?"""
+        """Return True if reaching states once is within the effort, assuming that fixed variables make no pass cheaper."""
         first = self._rebuild_levels([]).work
         early = _early_maxima(first, self.network.cardinality)
         return float(first.cells) * sum(int(self.network.cardinality[i]) for i in early) <= self.effort
 
     def memory(self) -> int:
-        """Bytes of a pass."""
+        """Return the bytes of a pass."""
         if not self.levels:
             self._order_level({}, 0)
         return self.levels[0].work.bytes_needed()
 
     def figure(self, state: BranchingState) -> str:
-        """The log value so far, and what is left above it."""
+        """The log value so far, and the upper bound."""
         return f"log value {state.value + self.constant:.6g}, at most {self._upper_bound(state) + self.constant:.6g}"
 
     def progress(self, state: BranchingState) -> RunProgress:
-        """Nodes that were opened."""
+        """The number of expanded nodes."""
         return RunProgress(state.step, None, self.figure(state) if state.step else "", min(1.0, state.spent / self.effort))
 
     def _upper_bound(self, state: BranchingState) -> float:
-        """No state has more."""
+        """Return an upper bound of the log value of all states."""
         return max(state.value, float(state.bound.max(initial=-np.inf)))
 
     def result(self, state: BranchingState) -> LikeliestStates:
-        """The best states found, which may be none: a value of −∞.  Raises NegativeResult where nothing is possible."""
+        """Return the best states found; a value of −∞ means that there are none.  Raises NegativeResult if no state is possible."""
         over = not self._open(state).any()
         if over and state.value == -np.inf:
             raise NegativeResult(IMPOSSIBLE)
@@ -223,14 +231,17 @@ class BranchAndBound(Stepwise[BranchingState]):
 
 
 def _graph_without_values(network: Network, cardinality: Array) -> Network:
-    """A network's graph where some variables are held: its tables are those of no state in particular."""
+    """Return the graph of a network with some variables fixed, with tables that do not depend on their states."""
     return condition_network(
         barren_nodes.without_zeros(network), dict.fromkeys(np.flatnonzero((cardinality == 1) & (network.cardinality > 1)).tolist(), 0)
     )
 
 
 def _early_maxima(work: PassPlan, cardinality: Array) -> dict[int, int]:
-    """The maximised variables that leave before sums that they depend on, and how many; those that leave last first."""
+    """Return the maximised variables that precede sums that they depend on, with the number of these sums.
+
+    The variables that are eliminated last come first.
+    """
     tree, found = work.tree, {}
     after = [0] * len(tree.scopes)
     for k in range(len(tree.scopes) - 1, -1, -1):
@@ -244,13 +255,13 @@ def _early_maxima(work: PassPlan, cardinality: Array) -> dict[int, int]:
 
 
 def _earliest_variable(work: PassPlan, cardinality: Array) -> int:
-    """The variable with the most sums after it, of several the last to leave; −1 if none leaves too early."""
+    """Return the variable that precedes the most sums, the last eliminated of several; −1 if there is none."""
     found = _early_maxima(work, cardinality)
     return max(found, key=found.__getitem__, default=-1)
 
 
 def _pass_value(work: PassPlan, map: Map) -> float:
-    """log Σ max of a pass; −∞ where nothing is possible."""
+    """Compute log Σ max of a pass; −∞ if no state is possible."""
     try:
         return work.value(map)
     except NegativeResult:

@@ -1,11 +1,11 @@
-"""Max-product propagation that converges: likeliest states where elimination does not fit, and a bound that no state exceeds.
+"""Convergent max-product propagation: most probable states for networks too large for elimination, and an upper bound.
 
-Of each factor the messages to its variables are updated together,
+The messages of each factor to its variables are updated together,
 
     λ_ai(x_i) = (1/|a|) max_{x_a \\ i} [log f_a + Σ_{j ∈ a} b_j^{−a}] − b_i^{−a},     b_i^{−a} = log f_i + Σ_{c ≠ a} λ_ci,
 
-which is coordinate descent on the dual of the linear relaxation, so the bound Σ_i max b_i + Σ_a max(log f_a − Σ_i λ_ai) never
-rises.  States are read from b, and made better by exact elimination of parts of the network with the rest held.
+which is coordinate descent on the dual of the linear relaxation, so that the bound Σ_i max b_i + Σ_a max(log f_a − Σ_i λ_ai) never
+increases.  States are decoded from b, and improved by exact elimination of parts of the network with the rest fixed.
 Source: Globerson & Jaakkola (2007), "Fixing max-product"; Sontag, Globerson & Jaakkola (2011), sec. 1.6.
 """
 
@@ -28,17 +28,17 @@ from herdcli.markov.query.neighbourhood_search import NeighbourhoodSearch, impro
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-FORBIDDEN = -1e4  # stands for log 0: raising it leaves a bound a bound
-GAIN = 1e-6  # of the bound in a sweep, below which propagation ends
-PATIENCE = 5  # sweeps of so little
-READ = 10  # sweeps between two readings of states
+FORBIDDEN = -1e4  # replaces log 0: raising it leaves a bound valid
+GAIN = 1e-6  # relative decrease of the bound per sweep below which propagation ends
+PATIENCE = 5  # number of sweeps with so little decrease
+READ = 10  # sweeps between two decodings of states
 
 
 @dataclass
 class MaxProductState:
-    """Messages, one after the other; the best states and their log value; the bound after each sweep.
+    """Messages, concatenated; the best states and their log value; the bound after each sweep.
 
-    idle  sweeps of little gain, then steps of none.
+    idle  number of sweeps with little decrease, then of search steps without improvement.
     """
 
     message: Array
@@ -50,12 +50,19 @@ class MaxProductState:
 
 
 class MaxProduct(Stepwise[MaxProductState]):
-    """A step is a sweep over all factors, those that share no variable at once; the last steps look around the best states."""
+    """Max-product; each step is a sweep over all factors, and the last steps search around the best states.
+
+    Factors that share no variable are updated together.
+    """
 
     state = MaxProductState
 
     def __init__(self, network: Network, settings: InferenceSettings, effort: int, patience: int | None = None) -> None:
-        """effort  steps of the search around the best states; patience  of these that find nothing better, after which it ends."""
+        """Prepare the network.
+
+        effort    number of steps of the search around the best states.
+        patience  number of these steps without improvement after which it ends.
+        """
         self.network, self.settings, self.patience = network, settings, patience
         self.inner = restrict_network(network)
         small = self.inner.network
@@ -67,10 +74,10 @@ class MaxProduct(Stepwise[MaxProductState]):
         self.steps = self.sweeps + effort
         self.order = greedy_order(
             moral_graph(small), small.cardinality.tolist(), (0,) * small.count, list(range(small.count)), True, np.inf
-        ).order  # of any size: mini-buckets bound it
+        ).order  # of any size: mini-buckets bound its cost
 
     def init(self) -> MaxProductState:
-        """No message; the states and the bound of mini-buckets."""
+        """Return zero messages, with the states and the bound of mini-buckets."""
         small = self.inner.network
         size = sum(group.first.shape[0] * sum(group.logs.shape[1:]) for group in self.groups)
         bound, states = np.inf, np.zeros(small.count, dtype=np.int64)
@@ -81,17 +88,17 @@ class MaxProduct(Stepwise[MaxProductState]):
         return MaxProductState(np.zeros(size), states, soft_score(self.search, states), np.array([bound]), 0, 0)
 
     def done(self, state: MaxProductState) -> bool:
-        """All steps are behind it, or the states reach the bound."""
+        """Return True if all steps are done, or the states reach the bound."""
         if self.patience is not None and state.step > self.sweeps and state.idle >= self.patience:
             return True
         return state.step >= self.steps or state.value >= state.bound.min() - 1e-9 * (1 + abs(state.value))
 
     def progress(self, state: MaxProductState) -> RunProgress:
-        """The steps done, and how far the states are below the bound."""
+        """The number of steps done, and the gap between the states and the bound."""
         return RunProgress(state.step, self.steps, f"gap {state.bound.min() - state.value:.4g}" if state.step else "")
 
     def step(self, state: MaxProductState) -> MaxProductState:
-        """A sweep of messages, or where they have ended a search around the best states."""
+        """Do a sweep of messages, or after these a search step around the best states."""
         if state.step < self.sweeps:
             self._sweep(state)
         else:
@@ -114,8 +121,8 @@ class MaxProduct(Stepwise[MaxProductState]):
                 before.append(belief[group.places(axis)] - row)
                 total = total + group.along(before[-1], axis)
             for axis, row in enumerate(rows):
-                # Each variable of the factor takes an equal part of the maximum: then no message of this factor can lower the bound
-                # further with all others held (Globerson & Jaakkola 2007, prop. 1), and b_i = (1/|a|) max is what is left of it.
+                # Each variable of the factor gets an equal part of the maximum.  Then no message of this factor can lower the bound further
+                # with all others fixed (Globerson & Jaakkola 2007, prop. 1), and b_i = (1/|a|) max is its share.
                 now = total.max(axis=group.others(axis)) / group.width
                 belief[group.places(axis)] = now
                 row[...] = now - before[axis]
@@ -140,7 +147,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         return made
 
     def _dual_bound(self, belief: Array, views: list[list[Array]]) -> float:
-        """The dual: Σ_i max b_i + Σ_a max(log f_a − Σ λ_ai)."""
+        """Return the dual: Σ_i max b_i + Σ_a max(log f_a − Σ λ_ai)."""
         total = float(np.maximum.reduceat(belief, self.first[:-1]).sum())
         for group, logs, rows in zip(self.groups, self.logs, views, strict=True):
             left = logs
@@ -150,7 +157,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         return total
 
     def _read(self, state: MaxProductState, belief: Array) -> None:
-        """The states that b prefers, made better factor by factor."""
+        """Decode the states that b prefers, and improve them factor by factor."""
         chosen = np.array([int(part.argmax()) for part in np.split(belief, self.first[1:-1])])
         found = self.search.greedy_states(chosen, belief, self.first)
         value = soft_score(self.search, found)
@@ -158,11 +165,12 @@ class MaxProduct(Stepwise[MaxProductState]):
             state.states, state.value = found, value
 
     def open_states(self, state: MaxProductState) -> list[Array]:
-        """For each variable the states that better ones than the best so far may have, with those of the best.
+        """Return, for each variable, the states that a better assignment than the best so far may have, and the state of the best.
 
-        Σ_i max b_i + Σ_a max (log f_a − Σ_i λ_ai) is a bound for every choice of states; with x_i held it falls by what b_i(x_i) and the
-        factors over i lose against their maxima.  Where that is below the value of the best states, x_i is in none that is better
-        (reduced-cost fixing, as of linear programs: Cooper et al. 2010, sec. 3).
+        Σ_i max b_i + Σ_a max (log f_a − Σ_i λ_ai) is a bound for every choice of states.  With x_i fixed it decreases by the differences
+        between
+        b_i(x_i), the factors over i, and their maxima.  If that is below the value of the best states, x_i is in no better assignment
+        (reduced-cost fixing, as for linear programs: Cooper et al. 2010, sec. 3).
         """
         belief, views = np.zeros(int(self.first[-1])), self._views(state.message)
         for group, rows in zip(self.groups, views, strict=True):
@@ -183,7 +191,7 @@ class MaxProduct(Stepwise[MaxProductState]):
         return [np.flatnonzero(part) for part in np.split(stays, self.first[1:-1])]
 
     def reparametrised(self, state: MaxProductState) -> list[LogTable]:
-        """Log tables with the sum of the factors', log f_a − Σ_i λ_ai and Σ_a λ_ai, by place in the order of elimination."""
+        """Return log tables with the same sum as the factors', log f_a − Σ_i λ_ai and Σ_a λ_ai, by position in the elimination order."""
         small, place = self.inner.network, elimination_positions(self.inner.network, self.order.tolist())
         belief, made = np.zeros(int(self.first[-1])), []
         factors = factor_log_tables(small, place)
@@ -198,11 +206,11 @@ class MaxProduct(Stepwise[MaxProductState]):
         return made + [LogTable((i,), belief[self.first[i] : self.first[i + 1]]) for i in range(small.count) if small.cardinality[i] > 1]
 
     def bytes_needed(self, state: MaxProductState) -> tuple[int, str]:
-        """Of the stacked tables."""
+        """Return the bytes of the stacked tables."""
         return 24 * len(self.inner.network.table), "max-product propagation"
 
     def result(self, state: MaxProductState) -> LikeliestStates:
-        """The best states found.  Raises NegativeResult where none of those had a probability."""
+        """Return the best states found.  Raises NegativeResult if none of them had a nonzero probability."""
         constant = self.inner.constant
         if state.value <= FORBIDDEN / 2 and self.search.value(state.states) == -np.inf:
             hint = "raise --max-memory to solve it exactly, or --effort to search longer"

@@ -1,9 +1,9 @@
-"""Mini-buckets: elimination with tables of bounded size, which bounds sums and maxima from above.
+"""Mini-buckets: elimination with tables of bounded size, which gives upper bounds of sums and maxima.
 
-Where the product over a variable would be too large, its tables are put into several small ones (mini-buckets), each eliminated by
-itself.  Hölder's inequality bounds the sum, Σ_x Π_r f_r ≤ Π_r (Σ_x f_r^{1/w_r})^{w_r} with Σ w_r = 1, and the maximum of a product is at
-most the product of maxima (w_r → 0).  Before that the mini-buckets' marginals over the variable are matched, which leaves
-their product as it is and lowers the bound.  Source: Dechter & Rish (2003); Liu & Ihler (2011), eqs 6 and 10, uniform weights.
+If the product over a variable would be too large, its tables are partitioned into several small groups (mini-buckets), each eliminated
+separately.  Hölder's inequality bounds the sum, Σ_x Π_r f_r ≤ Π_r (Σ_x f_r^{1/w_r})^{w_r} with Σ w_r = 1, and the maximum of a product
+is at most the product of maxima (w_r → 0).  Before that the mini-buckets' marginals over the variable are matched, which leaves
+their product unchanged and lowers the bound.  Source: Dechter & Rish (2003); Liu & Ihler (2011), eqs 6 and 10, uniform weights.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from herdcli.markov.query.log_tables import (
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-CELLS = 1 << 12  # of a mini-bucket where nothing is said
+CELLS = 1 << 12  # default size of a mini-bucket
 
 
 @dataclass(frozen=True)
 class MiniBucketBound:
-    """An upper bound of log Σ max Π f, and the states that going back over the maximised variables gives."""
+    """An upper bound of log Σ max Π f, and the states decoded from the maximised variables."""
 
     bound: float
     states: dict[int, int]
-    exact: bool  # every bucket was whole
+    exact: bool  # True if no bucket was partitioned
 
 
 @dataclass(frozen=True)
 class MiniBuckets:
-    """An upper bound, the mini-buckets of each maximised variable in the order they left, and whether each bucket was whole."""
+    """An upper bound, the mini-buckets of each maximised variable in elimination order, and whether no bucket was partitioned."""
 
     bound: float
     parts: list[tuple[int, list[LogTable]]]
@@ -51,9 +51,9 @@ class MiniBuckets:
 def mini_bucket_bound(
     network: Network, order: Sequence[int], maximised: frozenset[int] = frozenset(), cells: int = CELLS
 ) -> MiniBucketBound:
-    """Eliminate every variable in order, those maximised last, with tables of at most `cells` where factors allow it.
+    """Eliminate every variable in order, maximised ones last, with tables of at most `cells` as far as the factors allow.
 
-    −∞ where the zeros of the factors show that nothing is possible.
+    The bound is −∞ if the zeros of the factors show that no state is possible.
     """
     given = factor_log_tables(network, elimination_positions(network, order))
     found = eliminate_from_tables(network, order, given, maximised, cells)
@@ -63,7 +63,7 @@ def mini_bucket_bound(
 def eliminate_from_tables(
     network: Network, order: Sequence[int], tables: Sequence[LogTable], maximised: frozenset[int], cells: int
 ) -> MiniBuckets:
-    """The same from log tables, axes by place in the order; with the mini-buckets of the maximised variables."""
+    """Eliminate log tables with axes by position in the order; return also the mini-buckets of the maximised variables."""
     place, states = elimination_positions(network, order), network.cardinality.tolist()
     buckets: list[list[LogTable]] = [[] for _ in order]
     kept: list[tuple[int, list[LogTable]]] = []
@@ -88,7 +88,7 @@ def eliminate_from_tables(
 
 
 def mini_bucket_cells(network: Network, order: Sequence[int], tables: Sequence[LogTable], cells: int) -> int:
-    """Cells of all mini-buckets, worked out from their scopes alone."""
+    """Return the number of cells of all mini-buckets, computed from their scopes only."""
     place, states = elimination_positions(network, order), network.cardinality.tolist()
     buckets: list[list[LogTable]] = [[] for _ in order]
     count = 0
@@ -109,7 +109,7 @@ def mini_bucket_cells(network: Network, order: Sequence[int], tables: Sequence[L
 
 
 def partition_bucket(tables: Sequence[LogTable], states: Sequence[int], cells: int) -> list[list[LogTable]]:
-    """Tables in groups whose product has at most `cells` (or is one table), the widest placed first, each where it fits best."""
+    """Group tables so that each product has at most `cells` (or is one table); the widest is placed first, each where it fits best."""
     groups: list[tuple[set[int], list[LogTable]]] = []
     for table in sorted(tables, key=lambda table: -table.logs.size):
         fitting = [
@@ -127,12 +127,13 @@ def partition_bucket(tables: Sequence[LogTable], states: Sequence[int], cells: i
 
 
 def match_moments(parts: list[LogTable], *, summed: bool) -> list[LogTable]:
-    """Mini-buckets over the same first variable with like marginals over it; their product is what it was."""
+    """Match the marginals of mini-buckets over their common first variable; their product is unchanged."""
     if len(parts) == 1:
         return parts
     axes = [tuple(range(1, part.logs.ndim)) for part in parts]
-    # Of Σ_r w_r log Σ f_r^{1/w_r} the slope in a shift s_r(x_i) of log f_r is the marginal p_r(x_i) ∝ Σ f_r^{1/w_r}; under Σ s_r = 0 it is
-    # least where all p_r agree, which one step of s_r = w_r (mean of log p − log p_r) brings about for the others held (Liu & Ihler 2011).
+    # The derivative of Σ_r w_r log Σ f_r^{1/w_r} with respect to a shift s_r(x_i) of log f_r is the marginal p_r(x_i) ∝ Σ f_r^{1/w_r}.
+    # Under Σ s_r = 0 the minimum has equal p_r.  One step s_r = w_r (mean of log p − log p_r) reaches it with the others fixed (Liu & Ihler
+    # 2011).
     rows = [log_sum(part.logs * len(parts), axis) if summed else part.logs.max(axis=axis) for part, axis in zip(parts, axes, strict=True)]
     with np.errstate(invalid="ignore"):
         mean = sum(rows) / len(parts)
@@ -146,12 +147,12 @@ def match_moments(parts: list[LogTable], *, summed: bool) -> list[LogTable]:
 
 
 def power_sum(logs: Array, count: int) -> Array:
-    """w log Σ exp(logs/w) over the first axis, w = 1/count."""
+    """Compute w log Σ exp(logs/w) over the first axis, w = 1/count."""
     return log_sum(logs * count, (0,)) / count
 
 
 def _decode_states(kept: list[tuple[int, list[LogTable]]]) -> dict[int, int]:
-    """The best state of each variable given those that leave later, as far as its mini-buckets say."""
+    """Return the best state of each variable given those eliminated later, according to its mini-buckets."""
     x: dict[int, int] = {}
     for i, parts in reversed(kept):
         total = np.zeros(parts[0].logs.shape[0])

@@ -1,6 +1,6 @@
-"""Search around a state: parts of the network are maximised exactly with the rest held, so that no step lowers the value.
+"""Search around a state: parts of the network are maximised exactly with the rest fixed, so that no step lowers the value.
 
-A part grows from a variable by breadth first until it has as many as are allowed, and variables that would make its tables too
+A part grows from a variable by breadth-first search up to a number of variables; variables that would make its tables too
 large are left out.  Source: large-neighbourhood search as in Hamze & de Freitas (2004) for trees; Sontag et al. (2011), sec. 1.8.
 """
 
@@ -16,15 +16,15 @@ from herdcli.markov.query.log_tables import eliminate_variables
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-SOFT = -1e4  # stands for log 0 where states without a probability are compared
-PART = 60  # variables maximised at once
+SOFT = -1e4  # replaces log 0 so that states without probability can be compared
+PART = 60  # variables that are maximised together
 CELLS = 1 << 14  # of the tables of a part
-ROUNDS = 8  # parts of one step
+ROUNDS = 8  # parts per step
 PASSES = 20  # of coordinate ascent
 
 
 class NeighbourhoodSearch:
-    """What a search needs of a network: log factors, soft where they are zero, the factors of each variable, and its neighbours."""
+    """A network prepared for search: log factors, soft where they are zero, the factors of each variable, and its neighbours."""
 
     def __init__(self, network: Network, seed: int) -> None:
         self.network, self.seed = network, seed
@@ -38,11 +38,11 @@ class NeighbourhoodSearch:
         self.graph = moral_graph(network)
 
     def value(self, x: Array) -> float:
-        """log Π f_a(x)."""
+        """Compute log Π f_a(x)."""
         return float(sum(float(logs[tuple(x[list(scope)])]) for scope, logs in self.factors))
 
     def row(self, i: int, x: Array) -> Array:
-        """Σ over the factors of a variable of their soft logs, for each of its states with the others held."""
+        """Return the sum of the soft logs of the factors of variable i, for each of its states with the others fixed."""
         total = np.zeros(int(self.network.cardinality[i]))
         for a in self.owners[i]:
             scope = self.factors[a][0]
@@ -50,7 +50,7 @@ class NeighbourhoodSearch:
         return total
 
     def greedy_states(self, x: Array, belief: Array, first: Array) -> Array:
-        """States chosen one variable after the other, the surest first, given what is chosen; then coordinate ascent."""
+        """Choose states one variable after the other, the most certain first, given those already chosen; then do coordinate ascent."""
         parts = np.split(belief, first[1:-1])
         gap = np.array([part.max() - np.partition(part, -2)[-2] if len(part) > 1 else np.inf for part in parts])
         x = x.copy()
@@ -60,7 +60,7 @@ class NeighbourhoodSearch:
         return self.coordinate_ascent(x)
 
     def coordinate_ascent(self, x: Array) -> Array:
-        """Coordinate ascent: each variable to its best state, until none changes."""
+        """Set each variable to its best state in turn, until none changes."""
         waiting = deque(range(len(x)))
         inside = np.ones(len(x), dtype=bool)
         budget = PASSES * len(x)
@@ -79,12 +79,12 @@ class NeighbourhoodSearch:
 
 
 def soft_score(search: NeighbourhoodSearch, x: Array) -> float:
-    """Σ of soft logs: −1e4 for each factor that is zero."""
+    """Return Σ of soft logs: −1e4 for each factor that is zero."""
     return float(sum(float(soft[tuple(x[list(scope)])]) for (scope, _), soft in zip(search.factors, search.soft, strict=True)))
 
 
 def improve_states(search: NeighbourhoodSearch, x: Array, step: int) -> Array:
-    """The states after some parts, chosen by chance, were maximised with the rest held."""
+    """Return the states after several random parts were maximised with the rest fixed."""
     x = x.copy()
     random = generator(search.seed, Stream.CHAINS, unit=2, step=step)
     for _ in range(ROUNDS):
@@ -94,7 +94,7 @@ def improve_states(search: NeighbourhoodSearch, x: Array, step: int) -> Array:
 
 
 def _grow_part(search: NeighbourhoodSearch, start: int, random: np.random.Generator) -> list[int]:
-    """Variables around one, breadth first with ties by chance, as many as an elimination of theirs alone can take."""
+    """Return variables around `start`, breadth first with random ties, as many as an elimination of them can handle."""
     reached: list[int] = []
     queue, seen = deque([start]), {start}
     while queue and len(reached) < 3 * PART:
@@ -111,7 +111,10 @@ def _grow_part(search: NeighbourhoodSearch, start: int, random: np.random.Genera
 
 
 def _thin_part(graph: list[set[int]], inside: set[int], states: list[int]) -> list[int]:
-    """Those that a greedy elimination reaches while its tables stay small; of a table too large the widest variable is held."""
+    """Return the variables that a greedy elimination reaches with small tables.
+
+    If a table is too large, its widest variable is left out.
+    """
     kept: list[int] = []
     left = set(inside)
     while left:
@@ -135,7 +138,7 @@ def _thin_part(graph: list[set[int]], inside: set[int], states: list[int]) -> li
 
 
 def _maximise_part(search: NeighbourhoodSearch, part: list[int], x: Array) -> None:
-    """Put the variables of a part at their best given all others, in place."""
+    """Set the variables of a part to their best states given all others, in place."""
     place = {i: k for k, i in enumerate(part)}
     factors = []
     for a in sorted({a for i in part for a in search.owners[i]}):

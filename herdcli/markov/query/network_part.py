@@ -1,8 +1,9 @@
-"""A part of a large network around one of its variables, small enough for what the whole is too large for.
+"""A part of a large network around one of its variables, small enough for algorithms that cannot handle the whole.
 
-Factors across the edge of the part keep the mean of their values over the variables outside, as these would be without the factor.  Of
-fixed points of propagation these are messages, which follow from the belief over the factor; else the marginals stand for them.  What that
-leaves out weakens with every step inwards, so that answers for variables `DEPTH` steps from the edge are nearly those of the whole.
+Factors across the boundary of the part are averaged over the variables outside, with the distribution that these would have without the
+factor.  At fixed points of propagation this distribution is given by messages, which follow from the belief over the factor; otherwise
+marginals are used.  The error decreases with every step inwards, so that marginals of variables `DEPTH` steps from the boundary are
+nearly those of the whole.
 Source: Mezard & Montanari (2009), ch. 14, cavity fields.
 """
 
@@ -18,15 +19,20 @@ from herdcli.markov.model.network import Factor, Network, build_network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_CLIQUES = 200_000  # of an answer, among which beliefs are looked for
-UNCORRELATED = 1e-9  # largest difference of a belief from the product of marginals
-DEPTH = 2  # steps from the edge of a part that an answer for the whole needs
-PASS, PASS_LEAST = 8e-9, 2000  # seconds of a step of growth for each entry of a scope, about, and for how many entries at least
+MOST_CLIQUES = 200_000  # largest number of cliques of an answer in which beliefs are searched for
+UNCORRELATED = 1e-9  # largest difference of a belief from the product of marginals for which it is treated as this product
+DEPTH = 2  # steps from the boundary of a part that a valid answer for the whole needs
+PASS, PASS_LEAST = 8e-9, 2000  # approximate seconds of a growth step per entry of a scope, and the least number of entries that is counted
 
 
 @dataclass(frozen=True)
 class NetworkPart:
-    """network  of `variables` (m,) of the whole, in this order.  inner (m,) bool: those that are far enough from its edge."""
+    """The network of some variables of a larger network.
+
+    network    over `variables`.
+    variables  (m,) their indices in the whole network, in this order.
+    inner      (m,) bool: True for those far enough from the boundary.
+    """
 
     network: Network
     variables: Array
@@ -34,7 +40,10 @@ class NetworkPart:
 
 
 def cut_part(network: Network, answer: InferenceResult, start: int, size: int, budget: float) -> NetworkPart | None:
-    """At most `size` variables around `start`; None where none of them is far enough from the edge, or growing takes too many seconds."""
+    """Return at most `size` variables around `start`.
+
+    Returns None if none of them is far enough from the boundary, or growing takes more than `budget` seconds.
+    """
     grown = _grow(network, start, size, budget)
     if grown is None:
         return None
@@ -43,7 +52,7 @@ def cut_part(network: Network, answer: InferenceResult, start: int, size: int, b
     place = np.full(network.count, -1)
     place[variables] = np.arange(len(variables))
     factors: list[Factor] = []
-    crossing: dict[tuple[int, ...], Array] = {}  # products of the factors across the edge, by their variables in order
+    crossing: dict[tuple[int, ...], Array] = {}  # products of the factors across the boundary, by their variables in order
     for a in np.flatnonzero(touched).tolist():
         scope = network.scope[network.scope_offset[a] : network.scope_offset[a + 1]]
         table = network.table[network.table_offset[a] : network.table_offset[a + 1]].reshape(network.cardinality[scope])
@@ -67,7 +76,7 @@ def cut_part(network: Network, answer: InferenceResult, start: int, size: int, b
 
 
 def _beliefs_of(answer: InferenceResult, wanted: Collection[tuple[int, ...]]) -> dict[tuple[int, ...], Array]:
-    """The answer's beliefs over these variables, where it has them and they are quickly found."""
+    """Return the answer's beliefs over these variables, if it has them and they are found quickly."""
     made: dict[tuple[int, ...], Array] = {}
     if len(answer.cliques) > MOST_CLIQUES:
         return made
@@ -78,7 +87,7 @@ def _beliefs_of(answer: InferenceResult, wanted: Collection[tuple[int, ...]]) ->
 
 
 def _outside(marginals: list[Array], belief: Array | None, table: Array, outer: tuple[int, ...]) -> Array:
-    """The distribution of a factor's variables outside of the part without the factor, with an axis of length 1 for those inside."""
+    """Return the distribution of a factor's outside variables without the factor, with axes of length 1 for those inside."""
     shaped = [p.reshape([-1 if axis == k else 1 for k in range(table.ndim)]) for axis, p in enumerate(marginals)]
     alone: Array = math.prod([shaped[axis] for axis in outer], start=np.ones(()))
     if belief is None or np.abs(belief - math.prod(shaped, start=np.ones(()))).max() < UNCORRELATED:  # mean field has no messages
@@ -90,7 +99,7 @@ def _outside(marginals: list[Array], belief: Array | None, table: Array, outer: 
 
 
 def _grow(network: Network, start: int, size: int, budget: float) -> tuple[Array, Array] | None:
-    """Which variables are in the part (N,), and which factors have some of them (F,)."""
+    """Return which variables are in the part (N,), and which factors contain some of them (F,)."""
     inside, left = np.zeros(network.count, dtype=bool), budget / (PASS * max(PASS_LEAST, len(network.scope)))
     inside[start] = True
     touched = _touched_factors(network, inside)
@@ -108,14 +117,14 @@ def _grow(network: Network, start: int, size: int, budget: float) -> tuple[Array
 
 
 def _touched_factors(network: Network, inside: Array) -> Array:
-    """Which factors have a variable of the part (F,)."""
+    """Return which factors contain a variable of the part (F,)."""
     among = np.concatenate([[0], np.cumsum(inside[network.scope])])
     found: Array = np.diff(among[network.scope_offset]) > 0
     return found
 
 
 def _neighbours(network: Network, inside: Array, touched: Array) -> Array:
-    """The variables that share a factor with the part and are not in it (N,)."""
+    """Return which variables share a factor with the part and are not in it (N,)."""
     found = np.zeros(network.count, dtype=bool)
     found[network.scope[np.repeat(touched, np.diff(network.scope_offset))]] = True
     near: Array = found & ~inside & (network.cardinality > 1)

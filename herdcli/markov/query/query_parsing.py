@@ -1,6 +1,6 @@
-"""What `--query` asks, as text: marginals, log-z, bounds, mpe, mmap:A,B, joint:A,B,C, sensitivity:A=STATE, dsep:A,B|C, independent:A|C.
+"""Parsing of `--query`: marginals, log-z, bounds, mpe, mmap:A,B, joint:A,B,C, sensitivity:A=STATE, dsep:A,B|C, independent:A|C.
 
-Names with a comma, a bar or blanks at their ends stand in quotes.
+Names with a comma, a bar or blanks at their ends are quoted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ FORMS = "marginals, log-z, bounds, mpe, mmap:A,B, joint:A,B,C, sensitivity:A=STA
 
 @dataclass(frozen=True)
 class Query:
-    """kind, and the names of variables that follow it; state  the name of one, of sensitivity; given  names behind a bar."""
+    """A query.
+
+    kind   the word before the colon.
+    names  the names of variables after it.
+    state  the name of a state, for sensitivity.
+    given  names after a bar.
+    """
 
     kind: str
     names: tuple[str, ...] = ()
@@ -26,7 +32,7 @@ class Query:
 
 
 def parse_query(text: str) -> Query:
-    """The query of a text.  Raises ValueError for none."""
+    """Parse a query.  Raises ValueError for an invalid text."""
     kind, colon, rest = text.partition(":")
     if kind in ALONE and not colon:
         return Query(kind)

@@ -1,12 +1,12 @@
-"""How far an approximate answer may be from the right one: bounds of log Z, and marginals from elsewhere.
+"""Estimates of the error of an approximate answer: bounds of log Z, and marginals by a second method.
 
-A second answer is had from the first of these whose work is a small share of the run's:
+The second answer is from the first of these methods whose cost is a small share of the run's:
 
-    exact inference      by enumeration or a junction tree: the error itself
-    short chains         tempered Gibbs at the network's own temperature, or, of networks too large for its blocks, one variable at a time:
-                         what of the difference their standard errors do not explain; of larger networks those of a part (`network_part`)
+    exact inference      by enumeration or a junction tree: gives the error itself
+    short chains         tempered Gibbs at the network's own temperature or, for networks too large for its blocks, single-site Gibbs: gives
+                         the difference beyond their standard errors; for larger networks only for a part (`network_part`)
 
-log Z lies between mean field and mini-buckets (or what exact inference gives).  Work is counted in table cells, so that the speed of a
+log Z lies between mean field and mini-buckets (or is exact).  Cost is counted in table cells, so that the speed of a
 machine never changes a verdict.  Source: Dechter & Rish (2003) for mini-buckets; Wainwright & Jordan (2008), sec. 5.3, for mean field.
 """
 
@@ -32,43 +32,45 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-FEW_STATES = 1 << 15  # of all variables together, which are enumerated
-SHARE = 0.28  # of the run, which the checks may cost
-START = 0.3  # seconds of a run that are not its iterations
-CELL = 1e-8  # seconds of a run for each table cell and iteration, at least
-VISIT, CLIQUE = 1e-7, 1e-4  # seconds of a junction tree for each cell and each clique, about
-BUCKET, BUCKET_CELL = 1e-4, 6e-8  # of mini-buckets for each variable and each cell of theirs
-BYTES = 24  # of memory for each cell of a junction tree
-COVER, SWEEP = 5e-4, 2e-4  # of chains for each variable before they begin, and for each sweep beside their cells
+FEW_STATES = 1 << 15  # joint states of networks that are enumerated
+SHARE = 0.28  # share of the run that the checks may cost
+START = 0.3  # seconds of a run outside its iterations
+CELL = 1e-8  # minimum seconds of a run per table cell and iteration
+VISIT, CLIQUE = 1e-7, 1e-4  # approximate seconds of a junction tree per cell and per clique
+BUCKET, BUCKET_CELL = 1e-4, 6e-8  # seconds of mini-buckets per variable and per cell
+BYTES = 24  # memory per cell of a junction tree
+COVER, SWEEP = 5e-4, 2e-4  # seconds of chains per variable before they begin, and per sweep in addition to their cells
 SWEEPS, BURN_IN = 72, 23  # of short chains
-MIXED = 1.1  # the largest R̂ of chains that tell something
-TERM, LOOP, PREPARED = 2e-8, 6e-5, 1e-6  # of single-site chains: a term of a chain and sweep, a colour of a sweep, a term before them
-FEW_SWEEPS, MANY_SWEEPS, CHAINS = 40, 200, 8  # of single-site chains, an eighth of which is left out
-MIXED_SINGLY = 1.5  # their largest R̂; what they have not seen is in their standard errors
-UNMIXED = 2.0  # R̂ of chains of a network whose marginals no short run can bear out
-SPREAD = 2.0  # how much larger a squared difference may be than the squared standard error of few chains, on the average
-TOGETHER = 30  # variables whose mean squared difference is no chance
-EXPLAINED = 3.0  # standard errors of short chains that a difference may have by chance
-AFFORDABLE = float(1 << 24)  # table cells of a junction tree that takes a second or so
-LARGEST = 1 << 19  # table cells of a network, beyond which an order of elimination is not looked for
+MIXED = 1.1  # the largest R̂ of chains that are usable
+TERM, LOOP, PREPARED = 2e-8, 6e-5, 1e-6  # seconds of single-site chains: per term, chain and sweep; per colour and sweep; per term
+FEW_SWEEPS, MANY_SWEEPS, CHAINS = 40, 200, 8  # of single-site chains; an eighth of the sweeps is burn-in
+MIXED_SINGLY = 1.5  # the largest R̂ of usable single-site chains; their standard errors include unvisited states
+UNMIXED = 2.0  # R̂ of chains of a network whose marginals no short run can confirm
+SPREAD = 2.0  # mean ratio of squared differences to squared standard errors that few chains may have by chance
+TOGETHER = 30  # number of variables from which the mean squared difference is significant
+EXPLAINED = 3.0  # difference in standard errors of short chains that may be due to chance
+AFFORDABLE = float(1 << 24)  # table cells of a junction tree that takes about a second
+LARGEST = 1 << 19  # table cells of a network above which no elimination order is searched for
 MOST_VARIABLES = 5000
-FEW_VARIABLES = 100  # of which blocks of chains are drawn
+FEW_VARIABLES = 100  # number of variables up to which chains use blocks
 PART, PART_CUT, PART_CHAINS = (
     400,
     0.02,
     0.06,
-)  # variables of the part that is checked of a larger network; seconds to cut it and of its chains
-INACCURATE = 0.05  # of a marginal: an estimated error that makes an answer unreliable
+)  # variables of the part that is checked in a larger network; seconds to cut it and of its chains
+INACCURATE = 0.05  # estimated error of a marginal that makes an answer unreliable
 
 
-UNCHECKED = "nothing"  # what has borne the marginals out of a network too large for a second answer
+UNCHECKED = "nothing"  # name of the check for networks too large for a second answer
 
 
 @dataclass(frozen=True)
 class Chains:
-    """Marginals by short chains, their standard errors, and the largest R̂; mixed: do they tell anything?
+    """Marginals by short chains, their standard errors, and the largest R̂.
 
-    variables  whose marginals they are; None: of all.      count  how many variables the chains are of.
+    mixed      True if the chains are usable.
+    variables  the variables of the marginals; None for all.
+    count      number of variables of the sampled network.
     """
 
     nodes: Sequence[Array]
@@ -81,11 +83,15 @@ class Chains:
 
 @dataclass(frozen=True)
 class ReferenceAnswer:
-    """What is known of a network beside the answer.
+    """Bounds and a second answer for a network.
 
-    lower, upper  bounds of log Z, None where there is none.  marginals, by  a second answer and the method's name; standard_error  of
-    it, where it has any.  exact_cells  table cells of a junction tree, where exact inference is affordable.  rhat  of short chains that
-    were too far apart to be a second answer.  variables  whose marginals there are; None: of all.  too_large  for chains.
+    lower, upper    bounds of log Z, None if there is none.
+    marginals, by   a second answer and the method's name.
+    standard_error  of the second answer, if it has any.
+    exact_cells     table cells of a junction tree, if exact inference is affordable.
+    rhat            R̂ of short chains that had not mixed well enough for a second answer.
+    variables       the variables of the marginals; None for all.
+    too_large       True if the network is too large for chains.
     """
 
     lower: float | None = None
@@ -101,9 +107,9 @@ class ReferenceAnswer:
 
 @dataclass(frozen=True)
 class Assessment:
-    """A reference beside an answer.
+    """The comparison of an answer with a reference.
 
-    marginal_error  the largest difference of a marginal, as far as it is no chance; None where there is no second answer.
+    marginal_error  the largest significant difference of a marginal; None without a second answer.
     """
 
     log_z_lower: float | None
@@ -114,7 +120,7 @@ class Assessment:
     warnings: list[str]
 
     def attributes(self) -> dict[str, Any]:
-        """The attributes of `Beliefs`."""
+        """Return the attributes for `Beliefs`."""
         return {
             "log_z_lower": self.log_z_lower,
             "log_z_upper": self.log_z_upper,
@@ -135,10 +141,12 @@ def compute_reference(
     seed: int = 0,
     limit: float = math.inf,
 ) -> ReferenceAnswer:
-    """Bounds and a second answer, for a share of the work of a run with so many iterations.
+    """Compute bounds and a second answer, at a share of the cost of a run with `iterations` iterations.
 
-    lower  the bound by mean field, where it is known.  answer  the one to check, by which large networks are cut into parts.
-    exactly=False leaves exact inference out.  limit  bytes that it may take.
+    lower    the bound by mean field, if it is known.
+    answer   the answer to check; it is needed to cut large networks into parts.
+    exactly  False leaves out exact inference.
+    limit    bytes that exact inference may use.
     """
     if network.observations():
         return ReferenceAnswer(lower=lower)
@@ -154,7 +162,7 @@ def compute_reference(
     affordable = found.cells if found.complete and found.cells <= min(AFFORDABLE, limit / BYTES) else None
     if exactly and affordable is not None and CLIQUE * network.count + VISIT * affordable <= budget:
         return _propagate(network, found.order, lower, affordable)
-    # Of large networks chains come first: without them nothing tells of marginals.
+    # For large networks chains come first: nothing else checks the marginals.
     kept = _least_of_chains(network) if network.count > FEW_VARIABLES else 0.0
     kept = min(kept, PART_CUT + PART_CHAINS) if network.count > PART else kept
     if found.complete and (cells := _bucket_cells(network, budget - kept if kept < budget else budget)):
@@ -167,7 +175,7 @@ def compute_reference(
 
 
 def _with_chains(reference: ReferenceAnswer, chains: Chains | None, too_large: bool = True) -> ReferenceAnswer:
-    """The reference with chains as the second answer, where there are any that have mixed."""
+    """Return the reference with the chains as the second answer, if there are any that have mixed."""
     if chains is None:
         return replace(reference, too_large=too_large)
     if not chains.mixed:
@@ -177,7 +185,7 @@ def _with_chains(reference: ReferenceAnswer, chains: Chains | None, too_large: b
 
 
 def _chains_of_part(network: Network, answer: InferenceResult | None, seed: int, budget: float) -> Chains | None:
-    """Chains of the variables around one that is drawn, those at the edge left out; None where they cost more than this."""
+    """Run chains on the variables around a random one, and leave out those at the boundary; return None if they exceed the budget."""
     from herdcli.markov.query.chains import single_site_gibbs
 
     free = np.flatnonzero(network.cardinality > 1)
@@ -202,20 +210,20 @@ def _search_order(network: Network, seed: int) -> OrderSearch:
 
 
 def largest_product(network: Network) -> float:
-    """log Z is at most the number of states times the largest value of every factor."""
+    """Return an upper bound of log Z: the number of states times the largest value of every factor."""
     with np.errstate(divide="ignore"):
         tops = np.log(np.maximum.reduceat(network.table, network.table_offset[:-1])) if network.factor_count else np.zeros(0)
     return float(tops.sum() + np.log(network.cardinality.astype(np.float64)).sum() + rounding_error([tops]))
 
 
 def _bucket_cells(network: Network, budget: float) -> int:
-    """The largest mini-buckets that so many seconds are enough for; 0 where none are."""
+    """Return the largest mini-bucket size that `budget` seconds allow; 0 if there is none."""
     each = budget / network.count - BUCKET
     return next((cells for cells in (4096, 1024, 256, 64) if cells * BUCKET_CELL <= each), 0)
 
 
 def _enumerate(network: Network, lower: float | None, states: float) -> ReferenceAnswer:
-    """Exact answers from the joint table."""
+    """Compute exact answers from the joint table."""
     logs = enumeration.log_joint(network)
     top = float(logs.max())
     if top == -math.inf:
@@ -235,13 +243,13 @@ def _enumerate(network: Network, lower: float | None, states: float) -> Referenc
 
 
 def _propagate(network: Network, order: Array, lower: float | None, cells: float) -> ReferenceAnswer:
-    """Exact answers from a junction tree, in logarithms."""
+    """Compute exact answers from a junction tree, in logarithms."""
     found = junction_tree.calibrate(network, junction_tree.plan_tree(network, order))
     return ReferenceAnswer(lower, found.log_z, junction_tree.node_marginals(network, found), "exact inference", None, cells)
 
 
 def _short_chains(network: Network, seed: int, budget: float) -> Chains | None:
-    """A short run of chains, if it is cheap."""
+    """Run short chains, if they are cheap."""
     from herdcli.markov.query.chains.tempered_gibbs import TemperedGibbs
 
     asked = InferenceSettings(algorithm="tempered-gibbs", temperatures=1, sweeps=SWEEPS, burn_in=BURN_IN, seed=seed)
@@ -253,14 +261,14 @@ def _short_chains(network: Network, seed: int, budget: float) -> Chains | None:
         if made.steps * (SWEEP + CELL * made.work()) > left:
             return _single_site_chains(network, seed, left)
         found = run_algorithm(made)
-    except HerdError:  # chains that find no state to begin at say nothing
+    except HerdError:  # chains without a possible initial state give no information
         return None
     rhat = 1.0 + float(found.attributes["residual"])
     return Chains(found.nodes, found.attributes["standard_error"], rhat, rhat < MIXED)
 
 
 def _least_of_chains(network: Network) -> float:
-    """Seconds of the shortest single-site chains that tell something, with a few colours."""
+    """Return the seconds of the shortest usable single-site chains, with a few colours."""
     from herdcli.markov.query.chains import single_site_gibbs
 
     if not single_site_gibbs.applies(network):
@@ -270,7 +278,7 @@ def _least_of_chains(network: Network) -> float:
 
 
 def _single_site_chains(network: Network, seed: int, budget: float) -> Chains | None:
-    """The same one variable at a time, for as many sweeps as are cheap."""
+    """Run single-site chains, for as many sweeps as the budget allows."""
     from herdcli.markov.query.chains import single_site_gibbs
 
     terms = single_site_gibbs.work(network)
@@ -287,9 +295,9 @@ def _single_site_chains(network: Network, seed: int, budget: float) -> Chains | 
 
 
 def assess_answer(result: InferenceResult, algorithm: str, reference: ReferenceAnswer, *, chosen: bool = False) -> Assessment:
-    """What a reference says of an answer; the warnings are those of the run and what the reference adds.
+    """Compare an answer with a reference; the warnings are those of the run and of the comparison.
 
-    chosen  other algorithms have borne the answer out already.
+    chosen  True if other algorithms have already confirmed the answer.
     """
     warnings = [result.warning] if result.warning else []
     log_z = result.attributes.get("log_z")
@@ -298,7 +306,7 @@ def assess_answer(result: InferenceResult, algorithm: str, reference: ReferenceA
         warnings.append(f"a marginal is off by about {error:.2g} (by {reference.by}); {_hint(reference)}")
     if log_z is not None and exceeds_bound(log_z, reference.upper) and algorithm != "tree-reweighted":
         warnings.append(f"log Z {log_z:.6g} is above {reference.upper:.6g}, which no log Z can be; {_hint(reference)}")
-    sampled = algorithm.endswith("gibbs")  # whose own chains have been compared
+    sampled = algorithm.endswith("gibbs")  # its own chains were compared
     if error is None and reference.rhat is not None and reference.rhat > UNMIXED and not (sampled or chosen):
         warnings.append(
             f"these marginals are not confirmed: short chains disagree with each other (R̂ {reference.rhat:.2g}); {_hint(reference)}"
@@ -310,7 +318,7 @@ def assess_answer(result: InferenceResult, algorithm: str, reference: ReferenceA
 
 
 def exceeds_bound(log_z: float, upper: float | None) -> bool:
-    """Is log Z above its bound by so much that Z is more than a tenth too large?"""
+    """Return True if log Z exceeds its bound by so much that Z is more than a tenth too large."""
     return upper is not None and math.isfinite(log_z) and log_z > upper + max(0.1, 1e-9 * abs(upper))
 
 
@@ -321,10 +329,10 @@ def _hint(reference: ReferenceAnswer) -> str:
 
 
 def _largest_difference(nodes: Sequence[Array], reference: ReferenceAnswer) -> float | None:
-    """The largest difference of any marginal from the reference, less what chance explains.
+    """Return the largest difference of any marginal from the reference, minus the part that chance explains.
 
-    Of a reference with standard errors and many variables it is at least the root mean square of all differences beyond chance: many
-    that are small tell more together than each by itself.
+    With standard errors and many variables it is at least the root mean square of all differences beyond chance: many
+    small differences are more significant together than each of them.
     """
     if reference.marginals is None:
         return None

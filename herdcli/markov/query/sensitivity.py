@@ -1,6 +1,6 @@
-"""How a probability changes with each parameter: of P(X = s | evidence), the derivative in every cell of every factor.
+"""Sensitivity of a probability to each parameter: the derivative of P(X = s | evidence) with respect to every cell of every factor.
 
-Z is linear in a cell θ_c, so with M(c) = ∂Z/∂θ_c and M_s(c) the same with X held at s, P = Z_s/Z has
+Z is linear in a cell θ_c.  With M(c) = ∂Z/∂θ_c and M_s(c) the same with X fixed at s, P = Z_s/Z has
 
     ∂P/∂θ_c = (M_s(c) − P M(c))/Z.
 
@@ -26,7 +26,7 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class ParameterSensitivity:
-    """P(X = s), and of all cells one after the other: the factor, the cell, its value and ∂P/∂θ."""
+    """P(X = s), and for all cells of all factors, concatenated: the factor, the cell, its value and ∂P/∂θ."""
 
     probability: float
     factor: Array
@@ -36,7 +36,7 @@ class ParameterSensitivity:
 
 
 def parameter_sensitivity(network: Network, order: Sequence[int], variable: int, state: int) -> ParameterSensitivity:
-    """Of a network under evidence, where a factor's table is the one that evidence leaves.
+    """Compute the sensitivities in a network under evidence, where a factor's table contains only the cells that agree with the evidence.
 
     Raises DataError for a network without factors, NegativeResult if Z is 0.
     """
@@ -44,7 +44,7 @@ def parameter_sensitivity(network: Network, order: Sequence[int], variable: int,
         raise DataError("the network has no factors, so there is no cell to analyse")
     found = _calibrate(network, order)
     slope, log_z = _log_derivatives(network, found), found.log_z
-    del found  # its tables, before those of the next
+    del found  # free its tables before those of the next are computed
     indicator = (np.arange(int(network.cardinality[variable])) == state).astype(np.float64)
     held = build_network(network.cardinality, [*network.factors(), ((variable,), indicator)])
     try:
@@ -57,7 +57,7 @@ def parameter_sensitivity(network: Network, order: Sequence[int], variable: int,
 
 
 def sensitivity_before_evidence(sensitivity: ParameterSensitivity, before: Network, evidence: Mapping[int, int]) -> ParameterSensitivity:
-    """The same for all cells of the network before evidence: those that it excludes are in no sum, so their slope is 0."""
+    """Extend the sensitivities to all cells of the network before evidence; excluded cells are in no sum, so their derivative is 0."""
     inside = []
     for scope, table in before.factors():
         mask = np.zeros(table.shape, dtype=bool)
@@ -69,7 +69,7 @@ def sensitivity_before_evidence(sensitivity: ParameterSensitivity, before: Netwo
 
 
 def _cell_sensitivity(network: Network, p: float, derivative: Array) -> ParameterSensitivity:
-    """Slopes of all cells of all factors with the places and values of these."""
+    """Combine the derivatives of all cells with their positions and values."""
     sizes = np.diff(network.table_offset)
     cell = np.arange(len(network.table)) - np.repeat(network.table_offset[:-1], sizes)
     return ParameterSensitivity(p, np.repeat(np.arange(network.factor_count), sizes), cell, network.table, derivative)
@@ -80,7 +80,10 @@ def _calibrate(network: Network, order: Sequence[int]) -> CalibratedTree:
 
 
 def _log_derivatives(network: Network, tree: CalibratedTree) -> list[Array]:
-    """log ∂Z/∂θ_c, the shape of each factor: the clique's marginal over its cells divided by θ_c, and where θ_c = 0 the sum without it."""
+    """Return log ∂Z/∂θ_c in the shape of each factor.
+
+    It is the clique's marginal over the factor's cells divided by θ_c, and where θ_c = 0 the sum without the factor.
+    """
     made = []
     for a, (scope, table) in enumerate(network.factors()):
         if (table == 0).any():
@@ -95,7 +98,7 @@ def _log_derivatives(network: Network, tree: CalibratedTree) -> list[Array]:
 
 
 def _product_of_others(network: Network, a: int) -> Array:
-    """log Σ over all else of the other factors' product, for each cell of one factor."""
+    """Return, for each cell of factor a, the log of the sum of the other factors' product over all other variables."""
     factors = list(network.factors())
     scope, table = factors.pop(a)
     free = [i for i in scope if network.cardinality[i] > 1]

@@ -1,7 +1,7 @@
-"""A spanning forest of a network's variables, distributions over it, and walks that bring its marginals up to date where they are needed.
+"""A spanning forest of a network's variables, distributions over it, and local updates of its marginals by walks.
 
-A distribution over a tree is the product of the tables of its edges over those of what they share (Jensen, Lauritzen & Olesen 1990):
-crossing from one variable to the next divides out what was told last time, so only the way to where marginals are needed is walked.
+A distribution over a tree is the product of its edges' tables divided by the marginals of shared variables (Jensen, Lauritzen & Olesen
+1990).  Crossing an edge divides out the last message over it, so that only the path to the requested marginals is walked.
 """
 
 from __future__ import annotations
@@ -22,14 +22,19 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class SpanningForest:
-    """order  all variables, parents first.  parent  of each, −1 of roots; edge i joins parent[i] (rows) and i.  depth  below the root."""
+    """A rooted forest over all variables.
+
+    order   all variables, parents first.
+    parent  of each variable, −1 for roots; edge i joins parent[i] (rows) and i.
+    depth   below the root.
+    """
 
     order: list[int]
     parent: list[int]
     depth: list[int]
 
     def path(self, i: int, j: int) -> list[int]:
-        """The variables from i to j of one tree, both included."""
+        """Return the variables on the path from i to j of one tree, both included."""
         up, down = [i], [j]
         while up[-1] != down[-1]:
             if self.depth[up[-1]] >= self.depth[down[-1]]:
@@ -39,13 +44,13 @@ class SpanningForest:
         return up + down[-2::-1]
 
     def edge(self, i: int, j: int) -> int:
-        """The edge between two neighbours: the number of the lower one."""
+        """Return the edge between two neighbours: the number of the lower one."""
         return j if self.parent[j] == i else i
 
 
 @dataclass
 class ForestMarginals:
-    """Marginals of variables, and tables of edges with what each end was last told: right where the walk has been."""
+    """Marginals of variables, and tables of edges with the last message from each end; they are correct where the walk has been."""
 
     node: list[Array]
     pair: list[Array]
@@ -53,8 +58,9 @@ class ForestMarginals:
 
 
 def span(network: Network, factors: Sequence[Factor]) -> SpanningForest:
-    """The forest of pairs within factors that tell most about each other, each factor alone with those of its single variables.
+    """Return the maximum-weight spanning forest of pairs within factors, weighted by mutual information within each factor.
 
+    A factor is taken by itself, times those of its single variables.
     Source: Minka & Qi (2003), sec. 4 (Kruskal's algorithm on mutual informations).
     """
     singles = {scope[0]: logs for scope, logs in factors if len(scope) == 1}
@@ -75,7 +81,7 @@ def span(network: Network, factors: Sequence[Factor]) -> SpanningForest:
 
 
 def _informations(scope: Sequence[int], logs: Array, singles: dict[int, Array]) -> dict[tuple[int, int], float]:
-    """Mutual information of each pair of a factor's variables."""
+    """Compute the mutual information of each pair of a factor's variables."""
     for axis, i in enumerate(scope):
         if i in singles:
             logs = logs + singles[i].reshape([-1 if k == axis else 1 for k in range(len(scope))])
@@ -108,9 +114,9 @@ def _rooted(near: list[list[int]]) -> SpanningForest:
 
 
 def calibrated(forest: SpanningForest, singles: Sequence[Array], pairs: Sequence[Array]) -> tuple[ForestMarginals, float]:
-    """The marginals of exp of singles (card,) and of edges' pairs (parent's card, card), by number of the lower end; and log Z.
+    """Compute the marginals and log Z of a forest from log tables of variables (card,) and of edges (parent's card, card).
 
-    Raises NegativeResult where no state has a probability.
+    Edges are indexed by their lower end.  Raises NegativeResult if no state has a probability.
     """
     logs = [np.array(part) for part in singles]
     up: list[Array] = [np.empty(0)] * len(logs)
@@ -142,7 +148,7 @@ def calibrated(forest: SpanningForest, singles: Sequence[Array], pairs: Sequence
 
 
 def cross(forest: SpanningForest, q: ForestMarginals, i: int, j: int) -> None:
-    """Tell neighbour j what is known at i, whose marginal is right; then that of j is."""
+    """Pass a message from i, whose marginal is correct, to its neighbour j; then that of j is correct too."""
     e = forest.edge(i, j)
     told, here = q.told[e], int(e == i)  # the axis of i
     if told[here] is not q.node[i]:
@@ -150,13 +156,13 @@ def cross(forest: SpanningForest, q: ForestMarginals, i: int, j: int) -> None:
         q.pair[e] = q.pair[e] * (ratio[:, None] if here == 0 else ratio)
         told[here] = q.node[i]
     elif told[1 - here] is q.node[j]:
-        return  # both know
+        return  # both are up to date
     heard = q.pair[e].sum(axis=here)
     q.node[j] = heard if told[1 - here] is q.node[j] else q.node[j] * safe_divide(heard, told[1 - here])
     told[1 - here] = heard
 
 
 def safe_divide(part: Array, whole: Array) -> Array:
-    """part / whole, 0 where both are."""
+    """Compute part / whole, with 0/0 = 0."""
     made: Array = np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
     return made

@@ -1,8 +1,8 @@
-"""Permutations of states: clusters of variables that are exchanged for their images, and those that leave a network as it is.
+"""Permutations of states: exchanges of two states in clusters of variables, and permutations that leave a network unchanged.
 
-Where all factors are of pairs, a chain may exchange two states, a and b, of whole clusters at once (`fast.flip_clusters`): so spins without
-fields turn over, and the two colours of a part of a colouring change places.  Where exchanging a and b everywhere changes no factor, they
-are as likely as each other at every variable, and counts are shared between them.
+If all factors are over pairs, a chain may exchange two states, a and b, of whole clusters at once (`fast.flip_clusters`): for example, it
+flips spins without fields, or swaps two colours in part of a colouring.  If exchanging a and b everywhere changes no factor, they
+are equally probable for every variable, and counts are shared between them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from herdcli.markov.model.stacked_tables import state_offsets
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-IMPOSSIBLE = -1e6  # stands for log 0
-ALIKE = 1e-9  # nats by which factors that a permutation leaves as they are may differ
-MOST = 12  # states of a variable beyond which no pairs of them are exchanged
+IMPOSSIBLE = -1e6  # replaces log 0
+ALIKE = 1e-9  # nats by which factors may differ and still count as unchanged by a permutation
+MOST = 12  # number of states of a variable above which no pairs of them are exchanged
 
 
 @dataclass(frozen=True)
 class StatePermutations:
-    """Arrays as `fast.flip_clusters` takes them; images (permutations, Σ card)."""
+    """Arrays in the form that `fast.flip_clusters` takes; images (permutations, Σ card)."""
 
     ends: Array
     tables: Array
@@ -36,7 +36,7 @@ class StatePermutations:
     images: Array
 
     def flip(self, x: Array, power: float, random: np.random.Generator) -> None:
-        """Exchange two states, by chance, of clusters of every chain of x (N, chains) in place."""
+        """Exchange two random states in clusters of every chain of x (N, chains), in place."""
         image = self.images[int(random.integers(len(self.images)))]
         count, chains = x.shape
         bonds, coins = random.standard_exponential((len(self.ends), chains)), random.random((count, chains))
@@ -47,12 +47,12 @@ class StatePermutations:
 
     @property
     def bytes(self) -> int:
-        """Of all arrays."""
+        """The bytes of all arrays."""
         return sum(each.nbytes for each in (self.ends, self.tables, self.logs, self.first, self.single, self.images))
 
 
 def find_permutations(inner: RestrictedNetwork) -> StatePermutations | None:
-    """None where a factor has three variables or more, or nothing can be exchanged."""
+    """Return the permutations of a network; None if a factor has three variables or more, or no states can be exchanged."""
     small = inner.network
     if any(len(scope) > 2 for scope, _ in small.factors()):
         return None
@@ -77,7 +77,7 @@ def find_permutations(inner: RestrictedNetwork) -> StatePermutations | None:
 
 
 def state_transpositions(inner: RestrictedNetwork) -> Array:
-    """(permutations, Σ card) the states of every variable with two of them exchanged where it has both, a permutation a pair of states."""
+    """Return one permutation for each pair of states (permutations, Σ card), which exchanges them for every variable that has both."""
     first = state_offsets(inner.network)
     own = np.concatenate([np.arange(count) for count in inner.network.cardinality] or [np.empty(0, dtype=np.int64)])
     most = max((int(states[-1]) + 1 for states in inner.states if len(states) > 1), default=0)
@@ -94,9 +94,11 @@ def state_transpositions(inner: RestrictedNetwork) -> Array:
 
 
 def equivalent_states(permutations: StatePermutations, own: Array) -> Array:
-    """(Σ card,) the first state that each state is exchanged for by a permutation that leaves the network as it is.  own: their numbers.
+    """Return, for each state, the first state that it can be exchanged for without changing the network (Σ card,).
 
-    Pairs are freed of what they say of each of their variables alone, so that it does not matter which factor says it.
+    own  the numbers of the states.
+
+    Pair factors are normalised so that they contain no effect of a single variable; then it does not matter which factor contains it.
     """
     first, single = permutations.first, permutations.single.copy()
     sizes = np.diff(first)
@@ -118,12 +120,12 @@ def equivalent_states(permutations: StatePermutations, own: Array) -> Array:
             moved = tables[np.arange(len(tables))[:, None, None], image[left][:, :, None], image[right][:, None]]
             same = same and np.abs(tables - moved).max(initial=0.0) <= ALIKE
         if same:
-            like = np.minimum(like, image)  # what leaves a network as it is is a group, so a state's orbit is its images
+            like = np.minimum(like, image)  # such permutations form a group, so a state's orbit is the set of its images
     return like
 
 
 def neighbour_arrays(network: Network) -> tuple[Array, Array]:
-    """Where the neighbours of each variable begin (N + 1,), and these, as `fast.exchange` takes them."""
+    """Return the offsets of each variable's neighbours (N + 1,), and the neighbours, as `fast.exchange` takes them."""
     made = [sorted(each) for each in moral_graph(network)]
     first = np.concatenate([[0], np.cumsum([len(each) for each in made])]).astype(np.int64)
     return first, np.array([j for each in made for j in each], dtype=np.int64)

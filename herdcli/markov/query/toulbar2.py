@@ -1,7 +1,7 @@
-"""Likeliest states by toulbar2, a solver of cost function networks: branch and bound under soft local consistency, where it is installed.
+"""Most probable states by toulbar2, a solver of cost function networks: branch and bound under soft local consistency, if it is installed.
 
-Costs are −log of the factors, less the least of each, as decimals: toulbar2 works with integers.  The states' value is worked out anew from
-the factors, and the bound allows for what decimals round.  Source: Hurley et al. (2016); https://toulbar2.github.io/toulbar2.
+Costs are −log of the factors, minus the least of each, as decimals, because toulbar2 works with integers.  The states' value is recomputed
+from the factors, and the bound allows for rounding to decimals.  Source: Hurley et al. (2016); https://toulbar2.github.io/toulbar2.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from herdcli.markov.query.exact_queries import LikeliestStates
 from herdcli.markov.query.log_tables import state_log_value
 from herdcli.records import dataclass
 
-DIGITS = 15  # of the sum of all costs, which a 64-bit integer holds
+DIGITS = 15  # of the sum of all costs, so that it fits a 64-bit integer
 MOST_DECIMALS = 9
 INSTALL = "pip install 'herdcli[toulbar2]'"
 
 
 @dataclass(frozen=True)
 class CostTable:
-    """−log of a factor less the least of its costs; infinite where the factor is 0."""
+    """−log of a factor minus the least of its costs; infinite where the factor is 0."""
 
     scope: tuple[int, ...]
     values: list[float]
 
 
 def load_solver() -> Any:
-    """The module pytoulbar2.  Raises BadUsage where it is not installed."""
+    """Import the module pytoulbar2.  Raises BadUsage if it is not installed."""
     try:
         return importlib.import_module("pytoulbar2")
     except ImportError as error:
@@ -42,9 +42,9 @@ def load_solver() -> Any:
 
 
 def solve_likeliest(network: Network, seconds: float | None = None) -> LikeliestStates:
-    """The likeliest states of all variables, and what no state exceeds.
+    """Return the most probable states of all variables, and an upper bound.
 
-    seconds  CPU time after which the best states so far are the answer; whole seconds, at least one.  Raises NegativeResult where no state
+    seconds  CPU time after which the best states so far are returned; whole seconds, at least one.  Raises NegativeResult if no state
     is possible, or none was found in time.
     """
     inner = restrict_network(network)
@@ -70,7 +70,7 @@ def solve_likeliest(network: Network, seconds: float | None = None) -> Likeliest
 
 
 def cost_tables(network: Network) -> tuple[list[CostTable], float]:
-    """The costs of every factor that has any, and the sum of what was taken from them."""
+    """Return the costs of every factor that is not constant, and the sum of the subtracted constants."""
     made, shift = [], 0.0
     with np.errstate(divide="ignore"):
         for scope, table in network.factors():
@@ -83,6 +83,6 @@ def cost_tables(network: Network) -> tuple[list[CostTable], float]:
 
 
 def cost_decimals(parts: list[CostTable]) -> int:
-    """The decimals with which the sum of all costs is an integer of at most DIGITS digits."""
+    """Return the number of decimals with which the sum of all costs is an integer of at most DIGITS digits."""
     largest = sum(max((value for value in part.values if math.isfinite(value)), default=0.0) for part in parts)
     return max(0, min(MOST_DECIMALS, DIGITS - math.ceil(math.log10(max(largest, 1.0)))))

@@ -1,9 +1,9 @@
-"""Tree-structured expectation propagation: a distribution over a tree, with every factor that is off the tree told to it as moments.
+"""Tree-structured expectation propagation: a distribution over a tree, in which moments approximate every factor off the tree.
 
-    q(x) ∝ Π_{a on the tree} f_a(x) Π_{a off it} g_a(x),        g_a = Π_{edges on the way between the variables of a} r_e(x_e)
+    q(x) ∝ Π_{a on the tree} f_a(x) Π_{a off it} g_a(x),        g_a = Π_{edges on the path between the variables of a} r_e(x_e)
 
-An update of factor a takes g_a out of q, puts f_a in, and makes q have the marginals of all edges on the way that this distribution
-has.  Exact where the factors off the tree touch no common edge, so on trees and on one loop.  Source: Minka & Qi (2003), sec. 3.
+An update of factor a divides q by g_a, multiplies it by f_a, and gives q the marginals of this distribution for all edges on the path.
+It is exact if the paths of the factors off the tree share no edge, so on trees and on one loop.  Source: Minka & Qi (2003), sec. 3.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ from herdcli.markov.query.spanning_forest import ForestMarginals, SpanningForest
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-FORBIDDEN = -80.0  # the log of what g_a multiplies cells by that f_a forbids: it is divided out again, which zeros cannot be
-LINK = 2000  # cells that are visited in the time of one link's array operations
+FORBIDDEN = -80.0  # log of the factor in g_a for cells that f_a forbids: it is divided out again, which zero cannot be
+LINK = 2000  # cells that are processed in the time of one link's array operations
 EMPTY = "tree-ep failed: its moments exclude every state"
 HINT = "--damping 0.5, or --algorithm double-loop, which converges; to see whether the evidence is impossible: --algorithm junction-tree"
 
 
 @dataclass(frozen=True)
 class OffTreeFactor:
-    """A factor off the tree.  links  (i, j) from the root outwards; approach  the way to it from the factor before.
+    """A factor off the tree.
 
-    at  where each link's table begins in the flat sites, and the end.  tree  of elimination on the part of the tree where the factor
-    joins three variables or more.
+    links     (i, j) from the root outwards.
+    approach  the path to it from the factor before.
+    at        the start of each link's table in the flat sites, and the end.
+    tree      junction tree on the factor's part of the tree, if the factor has three variables or more.
     """
 
     scope: tuple[int, ...]
@@ -49,7 +51,7 @@ class OffTreeFactor:
 
 @dataclass(frozen=True)
 class TiltedMarginals:
-    """Marginals of a site's links and of its scope with f_a in place of g_a, and the log of what that is as a share of q."""
+    """Marginals of a site's links and of its scope with f_a in place of g_a, and the log of their total relative to q."""
 
     pairs: list[Array]
     scope: Array
@@ -58,7 +60,7 @@ class TiltedMarginals:
 
 @dataclass
 class TreeEPState:
-    """log r_e of all sites (flat), and a residual and a free energy an iteration."""
+    """log r_e of all sites (flat), and one residual and free energy per iteration."""
 
     site: Array
     residual: Array
@@ -67,7 +69,7 @@ class TreeEPState:
 
 
 class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
-    """`tree-ep`: a step updates every factor off the tree once."""
+    """The algorithm `tree-ep`: each step updates every factor off the tree once."""
 
     state = TreeEPState
 
@@ -95,7 +97,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         self.note = f"{len(self.sites)} factors are off the tree of tree-ep" if self.sites else ""
 
     def _off_tree_factors(self, off: list[Factor]) -> list[OffTreeFactor]:
-        """The factors off the tree in the order in which a walk around it meets them."""
+        """Return the factors off the tree in the order of a walk around it."""
         place = {i: k for k, i in enumerate(self.forest.order)}
         made: list[OffTreeFactor] = []
         before: list[int] = []
@@ -111,7 +113,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         return made
 
     def _together(self, i: int, j: int) -> bool:
-        """Are two variables in one tree?"""
+        """Return True if two variables are in one tree."""
         return self._top(i) == self._top(j)
 
     def _top(self, i: int) -> int:
@@ -120,12 +122,12 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         return i
 
     def _eliminate_site(self, scope: tuple[int, ...], links: list[tuple[int, int]]) -> JunctionTreeLayout:
-        """A junction tree of some links and one factor over some of their variables."""
+        """Return a junction tree of some links and one factor over some of their variables."""
         small = self._site_network(scope, links, [np.zeros((self.states[i], self.states[j])) for i, j in links], np.zeros([1] * len(scope)))
         return junction_tree.plan_tree(small, np.array(elimination.fill_order(small, self.settings.seed)))
 
     def _site_network(self, scope: tuple[int, ...], links: list[tuple[int, int]], tables: list[Array], logs: Array) -> Network:
-        """The network of tables of links and of one factor (as logarithms), variables numbered as links meet them."""
+        """Return the network of the links' tables and of one factor (as logarithms), with variables numbered in the order of the links."""
         number = {i: k for k, i in enumerate([scope[0], *(j for _, j in links)])}
         states = [self.states[i] for i in number]
         factors = [((number[i], number[j]), table) for (i, j), table in zip(links, tables, strict=True)]
@@ -134,20 +136,20 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         return build_network(states, [*factors, (tuple(number[i] for i in scope), np.exp(whole - top))])
 
     def work(self) -> float:
-        """What a step costs in table cells: those of all links, and what NumPy takes for each besides."""
+        """The cost of a step in table cells: those of all links, and the overhead of NumPy for each."""
         return float(sum(LINK * len(each.links) + each.at[-1] - each.at[0] for each in self.sites))
 
     @property
     def size(self) -> int:
-        """Numbers of all sites."""
+        """The number of entries of all sites."""
         return self.sites[-1].at[-1] if self.sites else 0
 
     def init(self) -> TreeEPState:
-        """Sites that say nothing."""
+        """Return sites with uniform messages."""
         return TreeEPState(np.zeros(self.size), np.empty(0), np.empty(0), 0)
 
     def _calibrate(self, site: Array) -> tuple[ForestMarginals, float]:
-        """q, and the log of its sum."""
+        """Compute q, and the log of its sum."""
         pairs = [table.copy() for table in self.pairs]
         for each in self.sites:
             for k, (i, j) in enumerate(each.links):
@@ -157,20 +159,20 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         return spanning_forest.calibrated(self.forest, self.singles, pairs)
 
     def step(self, state: TreeEPState) -> TreeEPState:
-        """Every factor off the tree once, and the largest difference of marginals that one met."""
+        """Update every factor off the tree once; the residual is the largest change of a marginal."""
         q, _ = self._calibrate(state.site)
         largest = max((self._update(state.site, q, each) for each in self.sites), default=0.0)
         energy = -self._calibrate(state.site)[1] - self.inner.constant
         return TreeEPState(state.site, np.append(state.residual, largest), np.append(state.free_energy, energy), state.step + 1)
 
     def _update(self, sites: Array, q: ForestMarginals, each: OffTreeFactor) -> float:
-        """Give q the moments with f_a in place of g_a; the largest change of any."""
+        """Give q the moments with f_a in place of g_a; return the largest change."""
         shares = self._cavity_tables(sites, q, each)
         found = self._tilted_marginals(each, shares)
         kept, largest = self.settings.damping, 0.0
         for k, (share, new) in enumerate(zip(shares, found.pairs, strict=True)):
-            # q = Π_e q(j | i) q(root) over links i → j from the root outwards, and q without g_a is Π_e shares: so r_e is the new
-            # q(j | i) over the share, and the first link's has the root's marginal and the scale: Σ q f_a/g_a is then 1.
+            # q = Π_e q(j | i) q(root) over links i → j from the root outwards, and q without g_a is Π_e shares.  So r_e is the new q(j | i)
+            # divided by the share; the first link also has the root's marginal and the scale: Σ q f_a/g_a is then 1.
             given = new if k == 0 else spanning_forest.safe_divide(new, np.broadcast_to(new.sum(axis=1, keepdims=True), new.shape))
             logs = np.full(share.shape, FORBIDDEN)
             np.log(given, out=logs, where=given > 0)
@@ -188,7 +190,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         return largest
 
     def _cavity_tables(self, sites: Array, q: ForestMarginals, each: OffTreeFactor) -> list[Array]:
-        """Walk to a site; log tables (from the root outwards) of q without g_a, whose product over the links is that distribution."""
+        """Walk to a site, and return log tables of its links (from the root outwards) whose product is q without g_a."""
         for i, j in zip(each.approach[:-1], each.approach[1:], strict=True):
             spanning_forest.cross(self.forest, q, i, j)
         shares = []
@@ -203,7 +205,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         return shares
 
     def _tilted_marginals(self, each: OffTreeFactor, shares: list[Array]) -> TiltedMarginals:
-        """The marginals of Π shares times f_a.  Raises Diverged where nothing is left."""
+        """Compute the marginals of Π shares times f_a.  Raises Diverged if all states are excluded."""
         tops = [float(share.max()) for share in shares]
         if not np.isfinite(tops).all():
             raise Diverged(EMPTY, hint=HINT)
@@ -224,7 +226,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
         return every[:-1], every[-1], found.log_z
 
     def _settle(self, sites: Array, q: ForestMarginals, each: OffTreeFactor, shares: list[Array], pairs: list[Array] | None) -> None:
-        """q with the site as it is now: its links have these marginals, or (None) those that follow."""
+        """Update q for the current site: its links have the given marginals, or (None) those computed from the site."""
         if pairs is None:
             tables = [share + sites[each.at[k] : each.at[k + 1]].reshape(share.shape) for k, share in enumerate(shares)]
             flat = OffTreeFactor(each.scope, np.zeros(each.logs.shape), each.links, each.approach, each.at, each.tree)
@@ -237,11 +239,11 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
             q.told[e] = [q.node[i], q.node[j]] if e == j else [q.node[j], q.node[i]]
 
     def bytes_needed(self, state: TreeEPState) -> tuple[int, str]:
-        """Of the sites."""
+        """Return the bytes of the sites."""
         return 24 * 8 * self.size, "the moments of tree-ep"
 
     def result(self, state: TreeEPState) -> InferenceResult:
-        """Marginals of q, of the tree's edges, and of each factor off it within its own tilted distribution; log Z of q."""
+        """Return the marginals of q, of the tree's edges, and of each factor off it within its own tilted distribution; log Z of q."""
         q, log_z = self._calibrate(state.site)
         spread = self.inner.spread(q.node, self.network.cardinality)
         cliques: list[Factor] = [((p, i), q.pair[i]) for i, p in enumerate(self.forest.parent) if p >= 0]
@@ -255,7 +257,7 @@ class TreeEP(ToTolerance[TreeEPState, InferenceSettings]):
 
 
 def _tree_edges(forest: SpanningForest, scope: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The edges between the variables of a scope, from the first of them outwards."""
+    """Return the edges between the variables of a scope, from the first of them outwards."""
     made: list[tuple[int, int]] = []
     seen = {scope[0]}
     for end in scope[1:]:
@@ -268,10 +270,10 @@ def _tree_edges(forest: SpanningForest, scope: tuple[int, ...]) -> list[tuple[in
 
 
 def _path_marginals(tables: list[Array], factor: Array) -> tuple[list[Array], Array, float]:
-    """Marginals of neighbours on a path, and of its ends, whose joint table `factor` multiplies; and the log of the sum.
+    """Return the marginals of neighbours on a path and of its ends, whose joint table is multiplied by `factor`, and the log of the sum.
 
-    With both ends held, what is left is a chain: left[t] (first end, variable t) and right[t] (variable t, first end) are
-    sums over what lies between, and P(t, t + 1) ∝ table · Σ_first left · right.
+    Given both ends, the rest is a chain: left[t] (first end, variable t) and right[t] (variable t, first end) are
+    sums over the variables between, and P(t, t + 1) ∝ table · Σ_first left · right.
     """
     log_sum = 0.0
     left = [np.eye(len(tables[0]))]

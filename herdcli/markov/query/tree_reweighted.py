@@ -1,11 +1,11 @@
-"""Tree-reweighted propagation: pseudo-marginals, and an upper bound of log Z that holds whether or not it has converged.
+"""Tree-reweighted propagation: pseudo-marginals, and an upper bound of log Z that is valid before convergence too.
 
-Factors are shared out to forests, each with the same weight; ρ_a is the share of forests that hold factor a.  With messages m_ai, as
+Factors are distributed over forests of equal weight; ρ_a is the share of forests that contain factor a.  With messages m_ai, as
 logarithms,
 
     log b_i = log f_i + Σ_a ρ_a m_ai        log b_a = log f_a/ρ_a + Σ_{i ∈ a} (log b_i − m_ai)
 
-Source: Wainwright, Jaakkola & Willsky (2005), eqs 17 and 39; factors of any size, as forests of factors are exact too.
+Source: Wainwright, Jaakkola & Willsky (2005), eqs 17 and 39; factors of any size, because forests of factors are exact too.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-FORESTS = 8  # at least
-KEPT = 0.5  # of the old message
+FORESTS = 8  # the minimum number
+KEPT = 0.5  # share of the old message
 
 
 @dataclass
 class TreeReweightedState:
-    """Messages (Σ_a Σ_{i ∈ a} card,), and a residual an iteration."""
+    """Messages (Σ_a Σ_{i ∈ a} card,), and one residual per iteration."""
 
     message: Array
     residual: Array
@@ -40,7 +40,7 @@ class TreeReweightedState:
 
 
 class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
-    """`tree-reweighted`: a step is one update of all messages, damped."""
+    """The algorithm `tree-reweighted`: each step is one damped update of all messages."""
 
     state = TreeReweightedState
 
@@ -59,12 +59,12 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         self.share = share
 
     def init(self) -> TreeReweightedState:
-        """Messages that say nothing."""
+        """Return uniform messages."""
         size = sum(group.first.shape[0] * sum(group.logs.shape[1:]) for group in self.groups)
         return TreeReweightedState(np.zeros(size), np.empty(0), 0)
 
     def _messages(self, message: Array) -> list[list[Array]]:
-        """Views (G, s) of each group's messages, axis by axis."""
+        """Return views (G, s) of each group's messages, axis by axis."""
         made, at = [], 0
         for group in self.groups:
             rows = []
@@ -76,7 +76,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         return made
 
     def _nodes(self, messages: list[list[Array]]) -> Array:
-        """log b_i of all variables, flat, not normalised."""
+        """Return log b_i of all variables, flat, not normalised."""
         made = np.zeros(int(self.first[-1]))
         for group, rows in zip(self.groups, messages, strict=True):
             for axis, row in enumerate(rows):
@@ -84,14 +84,14 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         return made
 
     def _factors(self, group: FactorGroup, rows: list[Array], nodes: Array) -> Array:
-        """log b_a of a group, (G, s_1, …), not normalised."""
+        """Return log b_a of a group, (G, s_1, …), not normalised."""
         total = group.logs / self.share[group.number].reshape(-1, *[1] * group.width)
         for axis, row in enumerate(rows):
             total = total + group.along(nodes[group.places(axis)] - row, axis)
         return np.asarray(total)
 
     def step(self, state: TreeReweightedState) -> TreeReweightedState:
-        """Every message towards the one that makes its factor's marginal agree with the variable's."""
+        """Move every message towards the value at which its factor's marginal agrees with the variable's."""
         messages = self._messages(state.message)
         nodes = self._nodes(messages)
         largest = 0.0
@@ -99,7 +99,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         for group, rows in zip(self.groups, messages, strict=True):
             whole = self._factors(group, rows, nodes)
             for axis in range(group.width):
-                # m_ai(x_i) ∝ Σ_{x_a \ i} f_a^{1/ρ_a} Π_{j ≠ i} b_j/m_aj (eq. 39), the marginal of b_a over b_i/m_ai: the old message
+                # m_ai(x_i) ∝ Σ_{x_a \ i} f_a^{1/ρ_a} Π_{j ≠ i} b_j/m_aj (eq. 39), the marginal of b_a divided by b_i/m_ai: the old message
                 # times the ratio of two marginals that agree at the fixed point.
                 change = _normalise_rows(log_sum(whole, group.others(axis))) - _normalise_rows(nodes[group.places(axis)])
                 largest = max(largest, float(np.abs(change).max(initial=0.0)))
@@ -110,11 +110,11 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         return TreeReweightedState(state.message, np.append(state.residual, largest), state.step + 1)
 
     def bytes_needed(self, state: TreeReweightedState) -> tuple[int, str]:
-        """Of the forests' tables."""
+        """Return the bytes of the forests' tables."""
         return 48 * len(self.inner.network.table), "the forests of tree-reweighted propagation"
 
     def result(self, state: TreeReweightedState) -> InferenceResult:
-        """Pseudo-marginals, and the bound as log Z."""
+        """Return pseudo-marginals, with the bound as log Z."""
         messages = self._messages(state.message)
         nodes = self._nodes(messages)
         bound = self.bound(messages, nodes)
@@ -124,10 +124,10 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
         return InferenceResult(marginals, [], told)
 
     def bound(self, messages: list[list[Array]], nodes: Array) -> float:
-        """Σ_T w_T log Z_T ≥ log Z of the forests' own networks, whatever the messages.
+        """Compute Σ_T w_T log Z_T ≥ log Z from the forests' own networks; it is valid for any messages.
 
-        Σ_i log b_i + Σ_a ρ_a (log b_a − Σ_{i ∈ a} log b_i) is log Π f at every x for all messages: what is added by b_i is
-        taken away by b_a.  Forest T has Σ_i log b_i + Σ_{a ∈ T} (log b_a − Σ_{i ∈ a} log b_i); their mean is log Π f, and log Z is convex
+        Σ_i log b_i + Σ_a ρ_a (log b_a − Σ_{i ∈ a} log b_i) equals log Π f at every x for any messages, because terms added by b_i are
+        subtracted by b_a.  Forest T has Σ_i log b_i + Σ_{a ∈ T} (log b_a − Σ_{i ∈ a} log b_i); their mean is log Π f, and log Z is convex
         (Wainwright, Jaakkola & Willsky 2005, eq. 17).
         """
         small = self.inner.network
@@ -144,7 +144,7 @@ class TreeReweighted(ToTolerance[TreeReweightedState, InferenceSettings]):
 
 
 def _normalise_rows(logs: Array) -> Array:
-    """Rows of logarithms that are those of distributions."""
+    """Normalise rows of logarithms to distributions."""
     result: Array = logs - log_sum(logs, (1,))[:, None]
     return result
 
@@ -158,7 +158,7 @@ class FactorForest:
 
 
 def root_forest(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count: int) -> FactorForest:
-    """A forest with the way to its roots; scopes of all factors, those of `members` without a loop."""
+    """Return a forest with the paths to its roots, given scopes of all factors; those of `members` have no loop."""
     touching: list[list[int]] = [[] for _ in range(count)]
     for a in members:
         for i in scopes[a]:
@@ -187,7 +187,7 @@ def root_forest(scopes: Sequence[tuple[int, ...]], members: Sequence[int], count
 
 
 def _forest_log_z(scopes: Sequence[tuple[int, ...]], singles: Sequence[Array], ratio: Sequence[Array], forest: FactorForest) -> float:
-    """log Z of one forest, from log tables of variables and factors: logarithms all the way, whatever these span."""
+    """Compute log Z of one forest from log tables of variables and factors, in logarithms throughout, so that any range is allowed."""
     nodes = list(singles)
     for a, towards in reversed(forest.edges):
         table = ratio[a]
@@ -202,7 +202,7 @@ def _forest_log_z(scopes: Sequence[tuple[int, ...]], singles: Sequence[Array], r
 
 
 def random_forests(network: Network, seed: int) -> list[list[int]]:
-    """Sets of factors without a loop, random ones, until there are FORESTS and every factor is in one."""
+    """Draw random sets of factors without a loop, until there are FORESTS sets and every factor is in one."""
     made: list[list[int]] = []
     missing = set(range(network.factor_count))
     scopes = [network.scope_of(a) for a in range(network.factor_count)]

@@ -1,1 +1,1 @@
-"""Gibbs sampling of networks, in blocks, one variable at a time, and at several temperatures."""
+"""Gibbs sampling of networks: in blocks, one variable at a time, and at several temperatures."""

@@ -1,4 +1,4 @@
-"""Blocks of variables as the arrays that the loops of `fast.draw_block` work through."""
+"""Blocks of variables as arrays for the loops of `fast.draw_block`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from herdcli.markov.query.chains.chain_samples import VariableBlock
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-LANES = 8  # chains that are drawn side by side
-RANGE = 575.0  # nats, 10^250: what is lost below the smallest float64 must not come back by factors that are still to come
+LANES = 8  # chains that are sampled together
+RANGE = 575.0  # nats, 10^250: later factors must not amplify values that underflowed
 
 
 @dataclass(frozen=True)
 class BlockProgram:
-    """`arrays` are the first ones of `fast.draw_block`; logs  of the tables, scaled to maximum 0.
+    """A block in the form that `fast.draw_block` takes.
 
-    narrow  do the factors that a clique's rest still has before it span less than a float64 does?
+    arrays  its first arguments.
+    logs    the log tables, scaled to maximum 0.
+    narrow  True if the factors that follow a clique's message span less than the range of float64.
     """
 
     arrays: tuple[Array, ...]
@@ -33,28 +35,31 @@ class BlockProgram:
 
     @property
     def bytes(self) -> int:
-        """Of all arrays."""
+        """The bytes of all arrays."""
         return sum(each.nbytes for each in (*self.arrays, self.logs, self.messages, self.own))
 
     def tables(self, power: float) -> Array:
-        """The factors to a power."""
+        """Return the factors raised to a power."""
         return np.exp(self.logs if power == 1.0 else power * self.logs)
 
     def draw(self, x: Array, uniform: Array, shares: Array, tables: Array) -> bool:
-        """Draw the block in x (N, 8) by these tables; False where a float64 does not reach, and x is of no use."""
+        """Sample the block in x (N, 8) from these tables; return False if float64 underflows, and x is then invalid."""
         steps, near, parts, held, children, inside, place = self.arrays
         loops = (steps, near, parts, held, children, inside, place, tables, x, uniform, self.messages, self.own, shares)
         return self.narrow and fast.draw_block(*loops) == 0
 
     def marginals(self, shares: Array) -> None:
-        """Of what was drawn last, the chances of all states given what is held, (Σ card, 8)."""
+        """Compute the marginals (Σ card, 8) of all states given the variables outside the block, after the last `draw`."""
         steps, near, parts, held, children, inside, place = self.arrays
         loops = (steps, near, parts, held, children, inside, place, self.messages, self.own, np.empty(self.messages.shape), shares)
         fast.block_marginals(*loops)
 
 
 def compile_block(block: VariableBlock, states: Sequence[int], first: Array) -> BlockProgram:
-    """Of a block.  first (N + 1,)  where the shares of each variable's states begin."""
+    """Compile a block.
+
+    first  (N + 1,) the start of each variable's states in `shares`.
+    """
     place = {i: k for k, i in enumerate(block.order)}
     steps: list[list[int]] = []
     near: list[list[int]] = []
@@ -106,13 +111,13 @@ def compile_block(block: VariableBlock, states: Sequence[int], first: Array) -> 
 
 
 def cell_map(inner: Sequence[int], outer: Sequence[int], states: Sequence[int]) -> Array:
-    """Which cell of a table over some variables each cell of one over more of them has, both in the order of the variables."""
+    """Return, for each cell of a table over more variables, the cell of a table over some of them; both in the order of the variables."""
     return _cell_map_by_axes(tuple(outer.index(j) for j in inner), tuple(states[j] for j in outer))
 
 
 @lru_cache(maxsize=4096)
 def _cell_map_by_axes(axes: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """The same by axes of the larger table, of which there are few kinds."""
+    """Return the same map by axes of the larger table; the results are cached, because few kinds occur."""
     found = np.zeros([1] * len(shape), dtype=np.int64)
     stride = 1
     for axis in reversed(axes):
@@ -126,7 +131,7 @@ def _cell_map_by_axes(axes: tuple[int, ...], shape: tuple[int, ...]) -> Array:
 
 
 def _is_narrow(block: VariableBlock, arrays: list[Array]) -> bool:
-    """Is what factors can still say of a message's variables less than RANGE nats, whatever they say?"""
+    """Return True if the factors that follow can change a message by less than RANGE nats, in any case."""
     steps, near = arrays[0], arrays[1]
     later: dict[int, list[tuple[int, float]]] = {i: [] for i in block.order}
     for k, parts in enumerate(block.parts):

@@ -1,7 +1,7 @@
-"""Gibbs sampling of any network, with any numbers of states and with zeros, block by block.
+"""Blocked Gibbs sampling of any network, with any numbers of states and with zeros.
 
-Marginals are shares of the sweeps after the burn-in.  R̂ compares the halves of all chains, state by state, and the product of the factors;
-standard errors are those of `chain_convergence`.  Where one block holds all variables the draws are independent.
+Marginals are relative frequencies in the sweeps after burn-in.  R̂ compares the halves of all chains, for each state and for the product
+of the factors; standard errors are those of `chain_convergence`.  If one block contains all variables, the samples are independent.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-TRIES = 20  # sweeps with soft zeros in which a start is sought
-HARDER, HARDEST = 120, 8.0  # sweeps after those in which zeros weigh more and more, and how many nats at last
-LOOK = 5  # steps of the search for one state that is possible
+TRIES = 20  # sweeps with soft zeros to search for possible initial states
+HARDER, HARDEST = 120, 8.0  # further sweeps with increasing penalties of zeros, and the final penalty in nats
+LOOK = 5  # steps of the search for one possible state
 
 
 @dataclass
 class BlockedGibbsState:
-    """x (N, chains); how often each state was there, by half of the run (2, Σ card, chains); of each factor's cells (Σ cells,).
+    """The states of the chains x (N, chains), and counts over the kept sweeps.
 
-    height: of the product of the factors.  alike: all chains began at one state that was searched for.
+    on      (2, Σ card, chains) counts of each state, for each half of the run.
+    cell    (Σ cells,) counts of the cells of each factor.
+    height  sums of the log of the product of the factors.
+    alike   True if all chains began at the same state, found by search.
     """
 
     x: Array
@@ -43,7 +46,7 @@ class BlockedGibbsState:
 
 
 class BlockedGibbs(Stepwise[BlockedGibbsState]):
-    """`gibbs`: a step is a sweep over all blocks."""
+    """The algorithm `gibbs`: each step is a sweep over all blocks."""
 
     state = BlockedGibbsState
 
@@ -66,11 +69,11 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         return max((len(block.order) for block in self.blocks), default=0)
 
     def work(self) -> int:
-        """Table cells that a sweep of all chains visits."""
+        """The number of table cells that a sweep of all chains visits."""
         return self.settings.chains * int(sum(block.cells for block in self.blocks))
 
     def init(self) -> BlockedGibbsState:
-        """States by chance that are possible."""
+        """Draw random initial states that are possible."""
         small, settings = self.inner.network, self.settings
         x, alike = initial_states(self.inner, self.blocks, settings.chains, settings)
         return BlockedGibbsState(
@@ -78,7 +81,7 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         )
 
     def step(self, state: BlockedGibbsState) -> BlockedGibbsState:
-        """One sweep of every chain."""
+        """Do one sweep of every chain."""
         random = generator(self.settings.seed, Stream.CHAINS, unit=3, step=state.step)
         cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
         states = self.inner.network.cardinality.tolist()
@@ -98,15 +101,18 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
         return state
 
     def bytes_needed(self, state: BlockedGibbsState) -> tuple[int, str]:
-        """Of the counts, two halves of every chain, and of their shares."""
+        """Return the bytes of the counts of both halves of every chain, and of their shares."""
         return 2 * 16 * int(self.first[-1]) * self.settings.chains, "the counts of the chains"
 
     def memory(self) -> int:
-        """Of one block's tables, of all chains."""
+        """Return the bytes of one block's tables for all chains."""
         return 24 * self.settings.chains * max((block.cells for block in self.blocks), default=0)
 
     def result(self, state: BlockedGibbsState) -> InferenceResult:
-        """Shares and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
+        """Return the marginals with standard errors.
+
+        The run has converged if every R̂ is below 1.05; the residual is the largest R̂ minus one.
+        """
         n, small = (self.steps - self.settings.burn_in) // 2, self.inner.network
         halves = np.concatenate(list(state.on), axis=1) / n
         ratio = chain_convergence.split_rhat(halves, n, stuck=state.alike)
@@ -136,11 +142,10 @@ class BlockedGibbs(Stepwise[BlockedGibbsState]):
 def initial_states(
     inner: RestrictedNetwork, blocks: list[sampling.VariableBlock], chains: int, settings: InferenceSettings
 ) -> tuple[Array, bool]:
-    """(N, chains) possible states: by chance, then sweeps with soft zeros; where those fail those of other chains, or one likely state.
+    """Return possible initial states (N, chains), and whether all chains begin at the same one.
 
-    And whether all chains begin at the same one.
-
-    Raises NegativeResult where that finds none either.
+    They are random states after sweeps with soft zeros.  Chains for which this fails begin at the states of other chains, or
+    at one probable state.  Raises NegativeResult if none is found.
     """
     small = inner.network
     random = generator(settings.seed, Stream.CHAINS, unit=4)
@@ -170,7 +175,7 @@ def initial_states(
 
 
 def _enforce_zeros(network: Network, blocks: list[sampling.VariableBlock], x: Array, bad: Array, random: np.random.Generator) -> Array:
-    """Sweeps of those chains of x that are bad with zeros that weigh more and more, as greed has found no state: which are bad after it."""
+    """Do sweeps with increasing penalties of zeros for those chains of x that are in impossible states; return which still are."""
     bad = bad.copy()
     for k in range(HARDER):
         some = x[:, bad]
@@ -185,7 +190,7 @@ def _enforce_zeros(network: Network, blocks: list[sampling.VariableBlock], x: Ar
 
 
 def factor_strides(network: Network) -> list[tuple[Array, Array, Array]]:
-    """Of factors with as many variables: where their tables begin (G,), scopes (G, k), and strides (G, k) of their cells."""
+    """Return, for factors with the same number of variables, the starts of their tables (G,), scopes (G, k), and strides (G, k)."""
     groups: dict[int, list[tuple[int, tuple[int, ...], list[int]]]] = {}
     for a, (scope, table) in enumerate(network.factors()):
         stride = [int(step) // table.itemsize for step in np.ascontiguousarray(table).strides]
@@ -197,6 +202,6 @@ def factor_strides(network: Network) -> list[tuple[Array, Array, Array]]:
 
 
 def unflatten_tables(network: Network, flat: Array) -> list[Factor]:
-    """Numbers of all factors' cells as tables."""
+    """Convert flat values of all factors' cells to tables."""
     cells = network.table_offset
     return [(scope, flat[cells[a] : cells[a + 1]].reshape(table.shape)) for a, (scope, table) in enumerate(network.factors()) if scope]

@@ -1,7 +1,7 @@
-"""States drawn from a network, whole blocks of variables at a time, each given all others: exactly where one block holds all.
+"""Samples of a network by blocks of variables, each conditional on all others; exact if one block contains all variables.
 
-A block is eliminated variable by variable with what is outside held, and drawn on the way back.  Blocks are what a greedy elimination
-reaches while no table has more than a number of cells; what it must leave out begins the next one.  Chains are rows of one batch.
+A block is eliminated variable by variable given the variables outside, and sampled in reverse order.  A block contains the variables that
+a greedy elimination reaches while tables stay below a number of cells; the others form the next blocks.  Chains are a batch of rows.
 Source: Jensen, Kjærulff & Kong (1995), blocking Gibbs sampling; Hamze & de Freitas (2004); Bidyuk & Dechter (2007), w-cutsets.
 """
 
@@ -20,34 +20,38 @@ from herdcli.markov.model.network import Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-CELLS = 1 << 10  # of a block's tables, of one chain, where chains go on
-BOUNDARY = -1e4  # stands for log 0 while a start is sought
+CELLS = 1 << 10  # of a block's tables, for one chain, for dependent samples
+BOUNDARY = -1e4  # replaces log 0 during the search for an initial state
 
 
 @dataclass(frozen=True)
 class BlockFactor:
-    """A factor as a block sees it: log table with the held axes first; `held` outside the block, `free` inside, in elimination order."""
+    """A factor as used in a block: a log table with the axes of variables outside the block first.
+
+    held  variables outside the block.
+    free  variables inside the block, in elimination order.
+    """
 
     logs: Array
     held: tuple[int, ...]
     free: tuple[int, ...]
 
     def given(self, x: Array) -> Array:
-        """(chains or 1, states of the free variables …) with the others as in x (N, chains)."""
+        """Return the log table (chains or 1, states of the free variables …) with the other variables as in x (N, chains)."""
         return self.logs[tuple(x[i] for i in self.held)] if self.held else self.logs[None]
 
 
 @dataclass(frozen=True)
 class VariableBlock:
-    """Variables in elimination order, and of each the factors that leave with it."""
+    """Variables in elimination order, and for each the factors that are eliminated with it."""
 
     order: tuple[int, ...]
     parts: tuple[tuple[BlockFactor, ...], ...]
-    cells: int  # of all tables, of one chain
+    cells: int  # of all tables, for one chain
 
 
 def variable_blocks(network: Network, cells: int) -> list[VariableBlock]:
-    """Blocks whose tables have at most `cells`; every variable is in one."""
+    """Partition the variables into blocks whose tables have at most `cells` cells."""
     states = network.cardinality.tolist()
     missing = {i for i, count in enumerate(states) if count > 1}
     near, made = flatten_graph(moral_graph(network)), []
@@ -59,10 +63,10 @@ def variable_blocks(network: Network, cells: int) -> list[VariableBlock]:
 
 
 def band_blocks(network: Network, cells: int, random: np.random.Generator) -> list[VariableBlock]:
-    """Blocks that are broad stretches of the network: what lies between held layers, each of which is all variables of one distance.
+    """Partition the variables into broad bands between layers; a layer consists of all variables at one distance from a root.
 
-    Distances are from a variable as far as can be from one drawn by chance.  The layers of the second block lie between those of the
-    first; what both hold, or what makes tables of more than `cells`, begins further blocks.
+    The root is a variable as far as possible from a random one.  The layers outside the second block lie between those outside the first.
+    Variables in neither block, or whose tables would exceed `cells`, form further blocks.
     """
     graph, states = moral_graph(network), network.cardinality.tolist()
     free = {i for i, count in enumerate(states) if count > 1}
@@ -83,12 +87,12 @@ def band_blocks(network: Network, cells: int, random: np.random.Generator) -> li
 
 
 def _breadth_first_levels(graph: Graph, random: np.random.Generator) -> list[int]:
-    """How far each variable is from one that is far away from one drawn by chance."""
+    """Return the distance of each variable from a root that is far from a random variable."""
     return _distances(graph, _distances(graph, int(random.integers(len(graph))))[1])[0]
 
 
 def _distances(graph: Graph, root: int) -> tuple[list[int], int]:
-    """Steps from a variable, in parts without a way to it from their first one; and the last of those that are farthest from it."""
+    """Return the distances from a variable, or from the first variable in other components; and the last of the variables farthest away."""
     level, far = [-1] * len(graph), root
     for first in (root, *range(len(graph))):
         if level[first] >= 0:
@@ -107,7 +111,7 @@ def _distances(graph: Graph, root: int) -> tuple[list[int], int]:
 
 
 def _widest_band(near: FlatGraph, states: Sequence[int], level: Sequence[int], cells: int) -> int:
-    """The widest stretches of which a greedy elimination holds nothing back."""
+    """Return the widest bands that a greedy elimination can eliminate completely."""
     best = 2
     for period in range(3, max(level) + 3):
         held = {i for i in range(len(states)) if level[i] % period == 0}
@@ -121,9 +125,9 @@ def _widest_band(near: FlatGraph, states: Sequence[int], level: Sequence[int], c
 def eliminable_variables(
     near: FlatGraph, states: Sequence[int], cells: int, wanted: Iterable[int], *, held: Iterable[int] = ()
 ) -> list[int]:
-    """What a greedy elimination reaches; of a table too large a variable is held, the widest, those that are wanted last.
+    """Return the variables that a greedy elimination reaches.
 
-    held  are never reached.
+    If a table is too large, its widest variable is left out; `wanted` variables are left out last.  Variables in `held` are never reached.
     """
     flags = np.zeros((2, len(states)), dtype=np.uint8)
     for row, some in zip(flags, (wanted, held), strict=True):
@@ -172,11 +176,14 @@ def draw_block(
     floor: float = -np.inf,
     shares: tuple[Array, Array] | None = None,
 ) -> None:
-    """Draw a block of x (N, chains) given all else, in place, in logarithms.  power  of the factors; floor  stands for log 0.
+    """Sample a block of x (N, chains) given all other variables, in place, with logarithms.
 
-    uniform  (n, chains) in [0, 1), by elimination order.  shares  (Σ card, chains) and where each variable's states begin: the chances
-    that each state was drawn with go there.
-    Raises NegativeResult where a chain stands at a state that is not possible.
+    uniform  (n, chains) in [0, 1), in elimination order.
+    power    exponent of the factors.
+    floor    replaces log 0.
+    shares   (Σ card, chains) and the start of each variable's states; receives the conditional probability of each state.
+
+    Raises NegativeResult if a chain is in an impossible state.
     """
     chains = x.shape[1]
     place = {i: k for k, i in enumerate(block.order)}
@@ -198,8 +205,8 @@ def draw_block(
             raise NegativeResult("a chain is in a state with probability 0")
     row = np.arange(chains)
     for k in range(len(block.order) - 1, -1, -1):
-        # P(x_i | what leaves later, and all that is held) is the product at the
-        # time i left, as a function of x_i: the forward sums are in it.
+        # P(x_i | later variables and those outside) is the product at the elimination of x_i, as a function of x_i; it includes the forward
+        # sums.
         (rest, total), i = kept[k], block.order[k]
         first = row if len(total) > 1 else np.zeros(chains, dtype=np.int64)
         logs = np.moveaxis(total, 1, -1)[(first, *(x[j] for j in rest))]
@@ -210,13 +217,16 @@ def draw_block(
 
 
 def uniform_numbers(block: VariableBlock, chains: int, random: np.random.Generator) -> Array:
-    """(n, chains) in [0, 1) for one draw of a block; what is drawn first, which left last, has the first ones."""
+    """Draw numbers (n, chains) in [0, 1) for one sample of a block.
+
+    The variable that is eliminated last, and therefore sampled first, gets the first numbers.
+    """
     drawn: Array = random.random((len(block.order), chains))[::-1]
     return drawn
 
 
 def are_possible(network: Network, x: Array) -> Array:
-    """(chains,) bool, has the state of each chain a probability?"""
+    """Return which chains (chains,) are in a state with nonzero probability."""
     found = np.ones(x.shape[1], dtype=bool)
     for scope, table in network.factors():
         if (table == 0).any():

@@ -1,4 +1,4 @@
-"""Rows drawn from a network: independent where one elimination holds all variables, else by chains of blocked Gibbs sampling."""
+"""Samples of a network: independent if one elimination contains all variables, otherwise by chains of blocked Gibbs sampling."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-BATCH = 1 << 22  # cells of the tables of the rows drawn at once
-MOST_CELLS = 1 << 22  # of the tables of one row, where rows are independent
+BATCH = 1 << 22  # cells of the tables of the rows that are sampled at a time
+MOST_CELLS = 1 << 22  # largest number of cells of the tables of one row for independent rows
 
 
 @dataclass
 class DrawingState:
-    """Chains (N, chains) and the rows (count, N) drawn so far.  alike: all chains began at one state that was searched for."""
+    """The states of the chains x (N, chains) and the rows (count, N) sampled so far.
+
+    alike  True if all chains began at the same state, found by search.
+    """
 
     x: Array
     rows: Array
@@ -31,14 +34,20 @@ class DrawingState:
 
 @dataclass(frozen=True)
 class NetworkSamples:
-    """Rows (count, N), and how many variables no row has otherwise where all chains began at one state that was searched for."""
+    """Rows (count, N) sampled from a network.
+
+    unmoved  number of variables that are equal in all rows, if all chains began at the same state, found by search.
+    """
 
     rows: Array
     unmoved: int
 
 
 class NetworkSampling:
-    """A step is a batch of independent rows, or a sweep of all chains.  exact  are the rows independent?"""
+    """A sampler; each step is a batch of independent rows, or a sweep of all chains.
+
+    exact  True if the rows are independent.
+    """
 
     state = DrawingState
 
@@ -57,12 +66,12 @@ class NetworkSampling:
         return max(1, min(self.count, BATCH // max(1, sum(block.cells for block in self.blocks))))
 
     def init(self) -> DrawingState:
-        """Where the chains begin."""
+        """Return the initial states of the chains."""
         x, alike = initial_states(self.inner, self.blocks, self.chains, InferenceSettings(seed=self.seed, iterations=100))
         return DrawingState(x, np.zeros((self.count, self.network.count), dtype=np.int64), 0, alike, 0)
 
     def step(self, state: DrawingState) -> DrawingState:
-        """The next batch of rows, or the next sweep."""
+        """Sample the next batch of rows, or do the next sweep."""
         random = generator(self.seed, Stream.SAMPLE, unit=1, step=state.step)
         for block in self.blocks:
             uniform = sampling.uniform_numbers(block, state.x.shape[1], random)
@@ -78,19 +87,19 @@ class NetworkSampling:
         return state
 
     def done(self, state: DrawingState) -> bool:
-        """All rows are drawn."""
+        """Return True if all rows are sampled."""
         return state.done >= self.count
 
     def memory(self) -> int:
-        """Of a batch's tables and of the rows."""
+        """Return the bytes of a batch's tables and of the rows."""
         return 24 * self.chains * max((block.cells for block in self.blocks), default=1) + 8 * self.count * self.network.count
 
     def progress(self, state: DrawingState) -> RunProgress:
-        """Rows so far."""
+        """The number of rows so far."""
         return RunProgress(state.step, self.steps, f"{state.done} rows")
 
     def result(self, state: DrawingState) -> NetworkSamples:
-        """The states drawn."""
+        """Return the sampled rows."""
         same = (state.rows == state.rows[:1]).all(axis=0) if state.alike else np.zeros(self.network.count, dtype=bool)
         free = [len(kept) > 1 for kept in self.inner.states]
         return NetworkSamples(state.rows, int((same & free).sum()))

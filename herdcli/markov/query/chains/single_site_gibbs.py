@@ -1,7 +1,7 @@
-"""Gibbs sampling one variable at a time, all variables of a colour at once: short chains that large networks can afford.
+"""Single-site Gibbs sampling, all variables of one colour at a time: short chains that are affordable for large networks.
 
-Variables of one colour share no factor, so that given all others they are independent and are drawn in a few array operations.  What is
-kept of a sweep are the conditional distributions that variables were drawn from (Rao-Blackwell), which vary less than the draws.
+Variables of one colour share no factor.  So they are independent given all others, and are sampled by a few array operations.  The
+estimates average the conditional distributions of the variables (Rao-Blackwell), which vary less than the samples.
 Source: Gonzalez, Low, Gretton & Guestrin (2011), chromatic sampler; Gelfand & Smith (1990).
 """
 
@@ -17,12 +17,17 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-BATCHES = 4  # parts of a run, whose means are kept apart
+BATCHES = 4  # parts of a run, whose means are stored separately
 
 
 @dataclass(frozen=True)
 class Marginals:
-    """nodes  of every variable.  standard_error  of them.  rhat  the largest, 1 of chains that agree."""
+    """Estimated marginals.
+
+    nodes           marginals of every variable.
+    standard_error  their standard errors.
+    rhat            the largest R̂; 1 if the chains agree.
+    """
 
     nodes: list[Array]
     standard_error: list[Array]
@@ -31,11 +36,14 @@ class Marginals:
 
 @dataclass(frozen=True)
 class Colour:
-    """Variables (m,) that share no factor, and how their conditional distributions come from the tables.
+    """Variables (m,) that share no factor, and the arrays that compute their conditional distributions from the tables.
 
-    first (m,)  where the states of each begin in the colour's own rows, owner (P,) whose row is whose, flat (P,) their place among all
-    states.  A row of the network's tables adds logs[base + Σ stride·x[other]] to one of them: base (R,), other and stride (R, k), sorted
-    by the row they add to; begin (P,) where each row's terms begin.
+    first   (m,) the start of each variable's states in the colour's own rows.
+    owner   (P,) the variable of each row.
+    flat    (P,) the position of each row among all states.
+    base, other, stride
+            (R,), (R, k), (R, k): a term logs[base + Σ stride·x[other]] of a row, sorted by row.
+    begin   (P,) the start of each row's terms.
     """
 
     variables: Array
@@ -48,7 +56,7 @@ class Colour:
     begin: Array
 
     def conditional(self, logs: Array, x: Array) -> Array:
-        """(P, chains) of each state given all other variables, as in x (N, chains)."""
+        """Compute the probability of each state given all other variables (P, chains), as in x (N, chains)."""
         cells = self.base[:, None] + np.einsum("rk,rkc->rc", self.stride, x[self.other])
         field = np.add.reduceat(logs[cells], self.begin, axis=0)
         p = np.exp(field - np.maximum.reduceat(field, self.first, axis=0)[self.owner])
@@ -56,18 +64,21 @@ class Colour:
         return found
 
     def draw(self, p: Array, uniform: Array) -> Array:
-        """(m, chains) states by their probabilities.  uniform (m, chains)."""
+        """Sample states (m, chains) by their probabilities.
+
+        uniform  (m, chains).
+        """
         below = np.cumsum(p, axis=0)
         below -= (below - p)[self.first][self.owner]
         last = np.append(self.first[1:], len(p)) - 1
         reached = below <= uniform[self.owner]
-        reached[last] = False  # what rounding leaves belongs to the last state
+        reached[last] = False  # rounding errors are assigned to the last state
         made: Array = np.add.reduceat(reached.astype(np.int64), self.first, axis=0)
         return made
 
 
 def colours(network: Network) -> list[Colour]:
-    """Of a network without zeros, every factor with a variable; variables of one state are in none."""
+    """Return the colours of a network without zeros; every factor needs a variable, and variables of one state are in no colour."""
     graph, first = moral_graph(network), state_offsets(network)
     colour = np.full(network.count, -1)
     free = np.flatnonzero(network.cardinality > 1)
@@ -79,7 +90,7 @@ def colours(network: Network) -> list[Colour]:
 
 
 def _rows(network: Network, first: Array) -> tuple[Array, Array, Array, Array]:
-    """Of every factor, variable of it and state: the place of the state, base, other and stride, see `Colour`."""
+    """Return the position of the state, base, other and stride (see `Colour`) for every factor, each of its variables and each state."""
     widths, begin = np.diff(network.scope_offset), network.scope_offset[:-1]
     widest = int(widths.max(initial=1))
     parts: list[tuple[Array, Array, Array, Array]] = []
@@ -109,25 +120,28 @@ def _colour(network: Network, variables: Array, first: Array, rows: tuple[Array,
     mine = np.flatnonzero(place[target] >= 0)
     mine = mine[np.argsort(place[target[mine]], kind="stable")]
     terms = np.searchsorted(place[target[mine]], np.arange(len(flat)))
-    used = int((stride[mine] > 0).sum(axis=1).max(initial=0))  # those of a row come first
+    used = int((stride[mine] > 0).sum(axis=1).max(initial=0))  # the variables of a row come first
     owner = np.repeat(np.arange(len(variables)), count)
     return Colour(variables, begin[:-1], owner, flat, base[mine], other[mine, :used], stride[mine, :used], terms)
 
 
 def applies(network: Network) -> bool:
-    """Has the network no zero, which could hold single variables fast, and every variable with a choice a factor?"""
+    """Return True if the network has no zero, which could freeze single variables, and every variable with several states has a factor."""
     with_factor = np.zeros(network.count, dtype=bool)
     with_factor[network.scope] = True
     return bool((network.table > 0).all() and with_factor[network.cardinality > 1].all())
 
 
 def work(network: Network) -> int:
-    """Terms of all conditional distributions: what a sweep of one chain adds up."""
+    """Return the number of terms of all conditional distributions, which a sweep of one chain sums."""
     return int(network.cardinality[network.scope].sum())
 
 
 def sample(network: Network, parts: list[Colour], *, chains: int, sweeps: int, burn_in: int, seed: int) -> Marginals:
-    """Marginals of a network for which it `applies`, by chains that begin at states by chance.  parts  its `colours`."""
+    """Estimate the marginals of a network for which it `applies`, by chains that begin at random states.
+
+    parts  the network's `colours`.
+    """
     logs, first = np.log(network.table), state_offsets(network)
     random = generator(seed, Stream.CHAINS, unit=8)
     x = (random.random((network.count, chains)) * network.cardinality[:, None]).astype(np.int64)
@@ -145,12 +159,12 @@ def sample(network: Network, parts: list[Colour], *, chains: int, sweeps: int, b
 
 
 def _summary(network: Network, mean: Array, each: int) -> Marginals:
-    """Means, errors and R̂ of batches (B, Σ card, chains) of `each` sweeps."""
+    """Return the means, errors and R̂ of batches (B, Σ card, chains) of `each` sweeps."""
     batches, _, chains = mean.shape
     p, error = mean.mean(axis=(0, 2)), chain_convergence.standard_errors(mean)
     halves = np.concatenate([mean[: batches // 2].mean(axis=0), mean[batches // 2 :].mean(axis=0)], axis=1)
     worst = float(chain_convergence.split_rhat(halves, each * batches // 2).max(initial=1.0))
-    # A few chains tell each error roughly; their common ratio to that of independent draws tells it for all.
+    # With few chains each error is a rough estimate; their common ratio to the errors of independent samples is better.
     alone = p * (1.0 - p) / (batches * each * chains)
     error = np.sqrt(np.maximum(error**2, alone * ((error**2).sum() / max(float(alone.sum()), 1e-300))))
     cuts = state_offsets(network)[1:-1]

@@ -1,8 +1,8 @@
-"""Temperatures of chains that exchange states: which ones, and how often states have come through them.
+"""Temperatures of chains that exchange states: their choice, and the number of round trips.
 
-Neighbouring temperatures that reject an exchange with probability r make a way of Σ r from the hottest to the coldest, however many
-there are; round trips are most frequent where all r are equal (Syed, Bouchard-Côté, Deligiannidis & Doucet 2022, and Predescu, Predescu
-& Ciobanu 2004 before).  So the first half of the burn-in counts rejections, and the others run at temperatures that share them equally.
+If neighbouring temperatures reject an exchange with probability r, Σ r from the hottest to the coldest does not depend on their
+number.  Round trips are most frequent if all r are equal (Syed, Bouchard-Côté, Deligiannidis & Doucet 2022, and Predescu, Predescu
+& Ciobanu 2004).  So the first part of the burn-in counts rejections, and the rest uses temperatures with equal shares of them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 
-SPAN = 2.0  # nats that factors span on the average at the hottest temperature, of a network with four neighbours a variable
-CLOSER = 4.0  # neighbouring temperatures differ by this over the square root of the number of variables
-MOST = 64  # temperatures
-REJECTED = 0.6  # exchanges, where fewer temperatures suffice for that
+SPAN = 2.0  # nats that factors span on average at the hottest temperature, for a network with four neighbours per variable
+CLOSER = 4.0  # neighbouring temperatures differ by this divided by the square root of the number of variables
+MOST = 64  # largest number of temperatures
+REJECTED = 0.6  # rejection rate that is accepted in order to use fewer temperatures
 
 
 def initial_powers(network: Network) -> Array:
-    """β_1 < … < β_K = 1: factors over several variables span SPAN nats on the average at β_1; none but 1 where they do so at 1.
+    """Return β_1 < … < β_K = 1 such that factors over several variables span SPAN nats on average at β_1; only 1 if they do so at 1.
 
-    What a variable hears of more neighbours than four adds up as independent numbers do.
+    The effects of more than four neighbours on a variable add up as independent random numbers do.
     """
     spans, size = [], 0
     for scope, table in network.factors():
@@ -39,7 +39,7 @@ def initial_powers(network: Network) -> Array:
 
 
 def adapt_powers(powers: Array, rejected: Array) -> Array:
-    """Powers that share equally what was rejected between these ones, (K − 1,); fewer of them where REJECTED is not reached."""
+    """Return powers that share the rejections between the given powers equally, (K − 1,); fewer powers if the rate stays below REJECTED."""
     way = np.concatenate([[0.0], np.cumsum(np.maximum(rejected, 0.01))])
     count = min(len(powers), max(2, math.ceil(way[-1] / REJECTED) + 1))
     made: Array = np.exp(np.interp(np.linspace(0, way[-1], count), way, np.log(powers)))
@@ -48,15 +48,15 @@ def adapt_powers(powers: Array, rejected: Array) -> Array:
 
 
 def nearest_powers(powers: Array, others: Array) -> Array:
-    """Of each of `others` the number of the power that is nearest to it."""
+    """Return, for each of `others`, the index of the nearest power."""
     found: Array = np.abs(np.log(others)[:, None] - np.log(powers)).argmin(axis=1)
     return found
 
 
 def round_trips(heading: Array) -> int:
-    """How many states have come from the hottest temperature to the coldest: a round trip each.
+    """Count the states that have travelled from the hottest temperature to the coldest; each is a round trip.
 
-    heading (K, chains) is 1 for states that were at the hottest last, 2 at the coldest, 0 at neither; it is set where they turn.
+    heading  (K, chains) 1 for states that were last at the hottest, 2 at the coldest, 0 at neither; updated at both ends.
     """
     heading[0] = 1
     came = int((heading[-1] == 1).sum())

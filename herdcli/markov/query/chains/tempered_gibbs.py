@@ -1,13 +1,14 @@
-"""Blocks of variables drawn given all others, at several temperatures at once whose states are exchanged: for networks with many modes.
+"""Blocked Gibbs sampling with parallel tempering, for networks with many modes.
 
-Network k has its factors to the power β_k, β_1 < … < β_K = 1.  A step draws every block of every chain once at each temperature, then
-exchanges between temperatures (parallel tempering: with probability min(1, exp((β' − β)(E − E'))), E the log of the product of the
-factors), and, between the two chains of a pair at one temperature, parts of where they differ: connected variables that differ may
-change places, as no factor sees two such parts, and the product of the two probabilities stays (Houdayer 2001 for spin glasses).
-Where factors are of pairs, every fourth step also exchanges two states in whole clusters of a chain (`state_permutations`).
-Chains of different pairs never meet, so their means are independent: R̂ and standard errors compare those of pairs (`chain_convergence`).
-The chains are cooled to their temperatures one after the other; in the first half of the burn-in these are judged, then set anew
-(`temperature_ladder`).
+Network k has its factors to the power β_k, β_1 < … < β_K = 1.  A step samples every block of every chain once at each temperature.  Then
+it exchanges states between temperatures (parallel tempering: with probability min(1, exp((β' − β)(E − E'))), E the log of the product
+of the factors).  It also exchanges parts between the two chains of a pair at one temperature: a connected set of variables that differ
+may be swapped, because no factor contains variables of two such sets, and the product of the two probabilities is unchanged (Houdayer
+2001 for spin glasses).  If all factors are over pairs, every fourth step also exchanges two states in whole clusters of a chain
+(`state_permutations`).
+Chains of different pairs never interact, so their means are independent: R̂ and standard errors compare pairs (`chain_convergence`).
+The chains are cooled to their temperatures one after the other; the first half of the burn-in evaluates the temperatures, then they are
+adapted (`temperature_ladder`).
 Source: Geyer (1991); Hukushima & Nemoto (1996); Hamze & de Freitas (2004) and Bidyuk & Dechter (2007) for blocks.
 """
 
@@ -35,25 +36,28 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-CELLS = 1 << 8  # of a block's tables: larger ones cost more than they mix
-COVERS = 2  # ways to cut the network in blocks, which sweeps take in turn
-BATCHES = 8  # equal parts of a run, whose means are kept apart
-JUDGED = 16  # steps of the burn-in below which temperatures stay as they are
-FLIPPED = 4  # steps from one exchange of clusters to the next
-FITTED = 50  # sweeps of the fit of factors' marginals to those of variables
-CHEAP = 2  # table cells that are as much work as one elsewhere
-DRAW = 128  # cells that are as much work as drawing a variable
+CELLS = 1 << 8  # of a block's tables: larger ones cost more than they improve mixing
+COVERS = 2  # partitions of the network into blocks, which sweeps use in turn
+BATCHES = 8  # equal parts of a run, whose means are stored separately
+JUDGED = 16  # number of steps of burn-in below which temperatures are not adapted
+FLIPPED = 4  # steps between exchanges of clusters
+FITTED = 50  # sweeps that fit the factors' marginals to those of variables
+CHEAP = 2  # table cells that cost as much as one cell elsewhere
+DRAW = 128  # cells that cost as much as sampling one variable
 
 
 @dataclass
 class TemperedGibbsState:
-    """x (K, N, chains), and at which powers (K,), those from `hottest` on; what the kept sweeps add up to.
+    """The states of the chains x (K, N, chains), and sums over the kept sweeps.
 
-    mean    (BATCHES, Σ card, pairs) marginals of each pair of chains.      on (2, Σ card, pairs) how often each state was there, by half.
-    cell    (Σ cells,) how often each cell of each factor was there.
-    swapped (2, K − 1) how often neighbouring temperatures changed states, and tried to, of all chains, since the powers were set.
-    heading (K, chains) see `temperature_ladder.arrivals`.      trips: of all chains.      alike: all chains began at one state that was
-    searched for.
+    powers   (K,) the powers of the factors; those from index `hottest` on are in use.
+    mean     (BATCHES, Σ card, pairs) sums of marginals of each pair of chains.
+    on       (2, Σ card, pairs) counts of each state, for each half of the run.
+    cell     (Σ cells,) counts of each cell of each factor.
+    swapped  (2, K − 1) accepted and attempted exchanges between neighbouring temperatures, over all chains, since the powers were set.
+    heading  (K, chains), see `temperature_ladder.round_trips`.
+    trips    round trips of all chains.
+    alike    True if all chains began at the same state, found by search.
     """
 
     x: Array
@@ -71,7 +75,7 @@ class TemperedGibbsState:
 
 
 class TemperedGibbs(Stepwise[TemperedGibbsState]):
-    """`tempered-gibbs`: a step is a sweep at every temperature."""
+    """The algorithm `tempered-gibbs`: each step is a sweep at every temperature."""
 
     state = TemperedGibbsState
 
@@ -93,9 +97,9 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         self._resolve_settings(settings)
 
     def _resolve_settings(self, settings: InferenceSettings) -> None:
-        """What the settings say of temperatures, chains and sweeps."""
+        """Derive temperatures, chains and numbers of sweeps from the settings."""
         self.settings = settings
-        alone = settings.temperatures == 1 or len(self.covers[0]) <= 1  # where one block holds all, draws are independent already
+        alone = settings.temperatures == 1 or len(self.covers[0]) <= 1  # one block contains all variables: samples are already independent
         self.powers = np.ones(1) if alone else temperature_ladder.initial_powers(self.inner.network)
         self.chains = 2 * max(2, (settings.chains + 1) // 2)
         self.kept = BATCHES * -(-settings.sweeps // BATCHES)
@@ -108,7 +112,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         )
 
     def again(self, settings: InferenceSettings) -> TemperedGibbs:
-        """The same blocks under other settings with the same seed."""
+        """Return a sampler with the same blocks and other settings with the same seed."""
         made = copy(self)
         made._resolve_settings(settings)
         return made
@@ -118,7 +122,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         for k in range(COVERS):
             random = generator(seed, Stream.CHAINS, unit=5, step=k)
             made.append(sampling.band_blocks(self.inner.network, CELLS, random))
-            if len(made[0]) <= 1:  # draws are independent already
+            if len(made[0]) <= 1:  # samples are already independent
                 break
         return made
 
@@ -126,20 +130,22 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         return max((len(block.order) for cover in self.covers for block in cover), default=0)
 
     def work(self) -> int:
-        """Table cells that a step visits, LANES chains at a time where a float64 holds them, and those of the draws.
+        """The number of table cells that a step visits, including the cost of random numbers.
 
-        CHEAP of them, one after the other in loops, take no longer than one of those that propagation over regions gathers.
+        LANES chains are processed together if float64 suffices.  CHEAP of these cells, which are processed in sequence, take as long as one
+        of
+        those that propagation over regions gathers.
         """
         lanes = -(-self.chains // LANES)
         cells = 0
         for cover, made in zip(self.covers, self.programs, strict=True):
             for block, each in zip(cover, made, strict=True):
                 cells += (block.cells + DRAW * len(block.order)) * (lanes if each.narrow else LANES * lanes)
-        # Marginals of what is kept take as long again, at one of the temperatures.
+        # The marginals of kept sweeps take as long again, at one of the temperatures.
         return cells * (len(self.powers) + 1) // (CHEAP * len(self.covers))
 
     def init(self) -> TemperedGibbsState:
-        """States by chance that are possible; those of colder temperatures are copied from the next hotter one when their turn comes."""
+        """Draw random initial states that are possible; colder temperatures later copy theirs from the next hotter one."""
         x, alike = initial_states(self.inner, self.covers[0], self.chains, self.settings)
         count, size, pairs = len(self.powers), int(self.first[-1]), self.chains // 2
         return TemperedGibbsState(
@@ -149,7 +155,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         )  # fmt: skip
 
     def step(self, state: TemperedGibbsState) -> TemperedGibbsState:
-        """One sweep of every chain at every temperature that has begun."""
+        """Do one sweep of every chain at every temperature that has begun."""
         random = generator(self.settings.seed, Stream.CHAINS, unit=6, step=state.step)
         count = len(state.x)
         begun = range(state.hottest, min(count, state.step + 1))
@@ -173,15 +179,15 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         return state
 
     def _tables(self, power: float) -> list[list[Array]]:
-        """Of all blocks of all covers, the factors to a power."""
+        """Return the factors to a power, for all blocks of all covers."""
         if power not in self.tables:
             self.tables[power] = [[each.tables(power) for each in part] for part in self.programs]
         return self.tables[power]
 
     def _sweep(self, x: Array, power: float, cover: int, random: np.random.Generator, shares: Array, marginals: bool) -> None:
-        """Every block once at a power, LANES chains at a time; those too few are filled up with the last.
+        """Sample every block once at a power, LANES chains at a time; the last group is padded with copies of the last chain.
 
-        shares (Σ card, chains)  the chances of what was drawn go there, or, where loops reach, the marginals given what is held.
+        shares  (Σ card, chains) receives the probabilities of the sampled states, or the conditional marginals if the loops compute them.
         """
         for block, each, table in zip(self.covers[cover], self.programs[cover], self._tables(power)[cover], strict=True):
             uniform = np.ascontiguousarray(sampling.uniform_numbers(block, self.chains, random))
@@ -208,16 +214,19 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         state.height.add(self._log_products(x, found), kept, half)
 
     def _cells(self, x: Array) -> list[Array]:
-        """Which cell of each factor's table each chain is at, (factors, chains) of those over as many variables."""
+        """Return the cell of each factor's table at each chain's state, (factors, chains) for factors over the same number of variables."""
         return [offset[:, None] + np.einsum("gk,gkc->gc", stride, x[scope]) for offset, scope, stride in self.strides]
 
     def _log_products(self, x: Array, found: list[Array] | None = None) -> Array:
-        """(chains,) log of the product of the factors.  found  their cells, where these are known."""
+        """Return the log of the product of the factors (chains,).
+
+        found  their cells, if these are known.
+        """
         made: Array = sum((self.logs[cells].sum(axis=0) for cells in found or self._cells(x)), np.zeros(x.shape[1]))
         return made
 
     def _swap(self, state: TemperedGibbsState, begun: range, random: np.random.Generator, kept: int) -> None:
-        """Exchange neighbouring temperatures, even pairs and odd ones in turn."""
+        """Exchange states of neighbouring temperatures, even pairs and odd ones in turn."""
         if len(begun) < 2:
             return
         some = state.x[begun.start : begun.stop]
@@ -232,7 +241,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         state.trips += arrived if kept >= 0 else 0
 
     def _adapt(self, state: TemperedGibbsState) -> None:
-        """Set the powers anew by what has been rejected; each takes the states of the old one that is nearest."""
+        """Adapt the powers to the rejections; each new power takes the states of the nearest old one."""
         swapped, tried = state.swapped
         made = temperature_ladder.adapt_powers(state.powers, 1 - swapped / np.maximum(tried, 1))
         state.hottest = len(state.powers) - len(made)
@@ -244,28 +253,29 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         self.tables = {}
 
     def bytes_needed(self, state: TemperedGibbsState) -> tuple[int, str]:
-        """Of the counts, which are of BATCHES and of two halves of every pair of chains."""
+        """Return the bytes of the counts for BATCHES and for two halves of every pair of chains."""
         return 8 * (2 * BATCHES + 4 * 2) * int(self.first[-1]) * (self.chains // 2), "the counts of the chains"
 
     def memory(self) -> int:
-        """Of all chains, and of the numbers of all blocks' loops."""
+        """Return the bytes of all chains, and of the arrays for the loops over blocks."""
         programs = sum(each.bytes for part in self.programs for each in part) + (self.flips.bytes if self.flips else 0)
         factors = 8 * sum(len(each.logs) for part in self.programs for each in part) * len(self.powers)
         return 8 * len(self.powers) * len(self.states) * self.chains + programs + factors
 
     def progress(self, state: TemperedGibbsState) -> RunProgress:
-        """The steps done."""
+        """The number of steps done."""
         figure = "cooling" if 0 < state.step < len(self.powers) else ""
-        kept = max(0, state.step - self.before)  # whose marginals take as long again
+        kept = max(0, state.step - self.before)  # kept sweeps also compute marginals, which take as long again
         return RunProgress(state.step, self.steps, figure, (state.step + kept) / (self.steps + self.kept))
 
     def result(self, state: TemperedGibbsState) -> InferenceResult:
-        """Means and their standard errors; converged where R̂ is below 1.05 and states come through all temperatures.
+        """Return the means with their standard errors.
 
-        The residual is the largest R̂, of states and of the product of the factors, less one.
+        The run has converged if R̂ is below 1.05 and states travel through all temperatures.  The residual is the largest R̂, of states
+        and of the product of the factors, minus one.
         """
         small, cardinality = self.inner.network, self.network.cardinality
-        # A pair of chains is what a single chain of twice as many sweeps would be.
+        # A pair of chains is equivalent to a single chain of twice as many sweeps.
         mean, on = self._average_exchangeable(state.mean / (2 * self.kept // BATCHES)), self._average_exchangeable(state.on / self.kept)
         halves = np.concatenate(list(on), axis=1)
         ratio = chain_convergence.split_rhat(halves, self.kept, stuck=state.alike)
@@ -273,7 +283,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         draws = chain_convergence.effective_draws(worst, halves.shape[1], self.kept)
         p, error = mean.mean(axis=(0, 2)), chain_convergence.standard_errors(mean)
         error = np.where(self._known(), 0.0, chain_convergence.errors_with_unseen(error, draws))
-        error[np.isinf(ratio) & (halves.std(axis=1) == 0)] = 0.5  # never left the state that all began at: nothing is known
+        error[np.isinf(ratio) & (halves.std(axis=1) == 0)] = 0.5  # all chains began at this state and never left it: nothing is known
         split = [np.split(part, self.first[1:-1]) for part in (p, error)]
         nodes, errors = (self.inner.spread(part, cardinality) for part in split)
         fitted = reconcile_marginals(small, state.cell, self.kept * self.chains, np.split(p, self.first[1:-1]))
@@ -287,12 +297,12 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         return InferenceResult(nodes, cliques, attributes)
 
     def _known(self) -> Array:
-        """(Σ card,) bool, is the marginal of a state known without any draw?"""
+        """Return which marginals of states are known without sampling, (Σ card,) bool."""
         known: Array = np.repeat(np.maximum.reduceat(self.like, self.first[:-1]) == 0, self.states)
         return known
 
     def _average_exchangeable(self, counts: Array) -> Array:
-        """(…, Σ card, pairs) the mean over states that exchange places where the network stays the same."""
+        """Return the mean over states that can be exchanged without changing the network (…, Σ card, pairs)."""
         to = self.first[:-1].repeat(self.states) + self.like
         if (to == np.arange(len(to))).all():
             return counts
@@ -303,9 +313,9 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
 
 
 def reconcile_marginals(network: Network, cell: Array, draws: int, nodes: list[Array]) -> Array:
-    """(Σ cells,) marginals of factors: the shares of draws, scaled until theirs of each variable are those of `nodes`.
+    """Return marginals of factors (Σ cells,): frequencies, scaled until their marginals of each variable equal those of `nodes`.
 
-    Half a draw is added where the factor is not zero, spread as independent variables would be, so that no state is missing.
+    Half a sample is added to the nonzero cells of each factor, distributed as for independent variables, so that no state is missing.
     Source: Deming & Stephan (1940), iterative proportional fitting.
     """
     made = np.zeros(len(cell))

@@ -1,4 +1,4 @@
-"""Which algorithm of inference takes a network, and the exact one that `auto` takes; the algorithms are in `table`."""
+"""Construction of the inference algorithm for a network, and the exact algorithm that `auto` uses; the algorithms are listed in `table`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from herdcli.markov.method import InferenceMethod, InferenceSettings, Map
     from herdcli.markov.model.network import Network
 
-WIDE = 1 << 27  # bytes of a junction tree from which `auto` looks for a frontier
+WIDE = 1 << 27  # bytes of a junction tree from which `auto` considers a frontier
 
 
 def remaining_cost(method: InferenceMethod, state: Any, fit: Callable[[JunctionTree, OrderSearch], int] | None = None) -> tuple[float, int]:
-    """Seconds and bytes of `result`, as far as they are known, from a state that a plan has reached.
+    """Return the seconds and bytes of `result`, as far as they are known, from the state that a plan has reached.
 
-    fit  chooses how a junction tree keeps its messages, and says what that takes (0: all are in memory).
+    fit  chooses where a junction tree stores its messages, and returns the bytes of that choice (0: all are in memory).
     """
     from herdcli.markov.exact.exact_algorithms import EliminationOrders, JunctionTree
 
@@ -37,9 +37,12 @@ def remaining_cost(method: InferenceMethod, state: Any, fit: Callable[[JunctionT
 
 
 def make_method(network: Network, settings: InferenceSettings, map: Map = map, limit: float = math.inf) -> InferenceMethod:
-    """The algorithm that the settings name; `map` has the workers of those that share work; limit  bytes that a junction tree may take.
+    """Construct the algorithm that the settings name.
 
-    Raises BadUsage if it cannot use what is observed.
+    map    like the built-in `map`, perhaps over workers, for algorithms that run in parallel.
+    limit  bytes that a junction tree may use.
+
+    Raises BadUsage if the algorithm cannot use observed marginals.
     """
     entry = TABLE.get(settings.algorithm)
     if entry is None:
@@ -60,7 +63,7 @@ def make_method(network: Network, settings: InferenceSettings, map: Map = map, l
     if settings.algorithm in ("gbp", "double-loop") and not network.table.all():
         from herdcli.markov.model import possible_states
 
-        possible_states.possible_states(network)  # which refuses what leaves a variable no state: messages would vanish
+        possible_states.possible_states(network)  # raises an error if a variable has no possible state; messages would vanish
     form, _, size = settings.regions.partition(":")
     if settings.algorithm in ("gbp", "double-loop") and form == "cliques":
         return _junction_tree_regions(network, settings, int(size))
@@ -73,7 +76,7 @@ def make_method(network: Network, settings: InferenceSettings, map: Map = map, l
 
 
 def _junction_tree_regions(network: Network, settings: InferenceSettings, most: int) -> InferenceMethod:
-    """gbp or the double loop over parts of a junction tree, that of one run of min-fill."""
+    """Construct gbp or the double loop over parts of a junction tree, from one run of min-fill."""
     from herdcli.markov.bethe.double_loop import DoubleLoop
     from herdcli.markov.exact import elimination
     from herdcli.markov.model.graphs import region_graphs
@@ -82,7 +85,7 @@ def _junction_tree_regions(network: Network, settings: InferenceSettings, most: 
 
 
 def is_boltzmann_machine(network: Network) -> bool:
-    """Has it two-state variables and positive factors of pairs alone, as far as evidence leaves any?"""
+    """Return True if, given the evidence, the network has only binary variables and positive factors over at most pairs."""
     from herdcli.markov.model.boltzmann import boltzmann_machine
 
     try:
@@ -93,7 +96,7 @@ def is_boltzmann_machine(network: Network) -> bool:
 
 
 def _lattice_propagation(network: Network, settings: InferenceSettings, map: Map) -> InferenceMethod | None:
-    """bp in the ratio domain, where that is asked for, or left open and worth it."""
+    """Construct bp in the ratio domain, if the user requests it, or does not choose a schedule and it is worthwhile."""
     from herdcli.markov.bethe import lattice_bp
 
     asked = settings.schedule == "checkerboard"
@@ -119,7 +122,7 @@ def _lattice_propagation(network: Network, settings: InferenceSettings, map: Map
 
 
 def _frontier_alternative(network: Network, settings: InferenceSettings, size: int, limit: int) -> tuple[str, str] | None:
-    """The frontier sweep, where a lattice's junction tree would take `size` bytes and that is much."""
+    """Return the frontier sweep with a reason, if a lattice's junction tree would take `size` bytes and that is much."""
     import numpy as np
 
     from herdcli.markov.exact import frontier
@@ -137,7 +140,11 @@ def _frontier_alternative(network: Network, settings: InferenceSettings, size: i
 
 @dataclass(frozen=True)
 class Candidate:
-    """One algorithm that `auto` tries: why, and the method itself where the choice has made it and done its steps."""
+    """One algorithm that `auto` tries.
+
+    why     the reason, in words.
+    method  the method, if the choice has constructed it and done its steps.
+    """
 
     name: str
     why: str
@@ -146,7 +153,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class TooLarge:
-    """Why there is no exact answer."""
+    """The reason why there is no exact answer."""
 
     why: str
 
@@ -160,9 +167,11 @@ def choose_exact(
     room: int = 0,
     map: Map = map,
 ) -> Candidate | TooLarge:
-    """The exact algorithm that `auto` takes, where one fits `limit` bytes.
+    """Return the exact algorithm that `auto` uses, if one fits into `limit` bytes.
 
-    run  runs the search for an elimination order.  room  bytes of a file that messages may be kept in.  map  has the workers.
+    run   runs the search for an elimination order.
+    room  bytes of a file that messages may be stored in.
+    map   like the built-in `map`, perhaps over workers.
     """
     if network.observations():
         made = make_method(network, replace(settings, algorithm="junction-tree"))

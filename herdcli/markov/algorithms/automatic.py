@@ -1,13 +1,12 @@
-"""What `auto` does where no exact answer fits: several approximations of different kinds, and the one that the others bear out best.
+"""The strategy of `auto` if no exact answer fits: several approximations of different kinds, and the one that the others confirm best.
 
-Generalised propagation over plaquettes comes first, damped; then propagation.  They minimise free energies of different orders, so
-where their marginals differ, one of them at least is wrong.  Where the regions cover every loop once, as on lattices, it is
-propagation, and the regions are asked.  Elsewhere tree EP is asked too, and two of the three that agree are believed.  Where no two
-do, or where on lattices regions and propagation are far apart, Gibbs chains decide: an approximation that is within their standard
-errors is borne out, else the chains are the answer.  A short run without other temperatures comes first: where its R̂ is good, none
-are needed.  UPS comes last, where nothing has converged and no chains were run.
-
-Work is counted in table cells (for chains, couplings) that are visited, so that the speed of a machine never changes an answer.
+Generalised propagation over plaquettes comes first, damped; then propagation.  They minimise free energies of different orders, so that
+at least one is wrong if their marginals differ.  If the regions cover every loop once, as on lattices, the second approximation is
+propagation, and the regions are preferred.  Otherwise tree EP is run too, and two of the three that agree are accepted.  If no two
+agree, or if on lattices regions and propagation are far apart, Gibbs chains decide: an approximation within their standard
+errors is confirmed, otherwise the chains are the answer.  A short run at one temperature comes first: if its R̂ is good, no other
+temperatures are needed.  UPS comes last, if nothing has converged and no chains were run.
+Cost is counted in visited table cells (for chains, couplings), so that the speed of a machine never changes an answer.
 Source: Yedidia, Freeman & Weiss (2005) for the hierarchy of region graphs; Gelman et al. (2013), sec. 11.4, for R̂.
 """
 
@@ -28,28 +27,32 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MILLION = 1_000_000
-DAMPING = 0.5  # of gbp, which without any diverges on most loops
-HEAVIER = 0.75  # where it has not converged with that
-LEAST = 50  # iterations below which generalised propagation is not begun, sweeps below which chains are not
-LARGEST = 1 << 19  # table cells of a network beyond which regions take longer to find than all else
+DAMPING = 0.5  # of gbp, which without damping diverges on most networks with loops
+HEAVIER = 0.75  # damping if it has not converged with that
+LEAST = 50  # minimum number of iterations of generalised propagation, and of sweeps of chains
+LARGEST = 1 << 19  # table cells of a network above which the search for regions takes longer than everything else
 CLOSE = 1e-3  # mean difference of marginals at which two approximations agree
-THIRD = 40  # iterations of tree EP, which is asked where they cost at most so much:
+THIRD = 40  # iterations of tree EP, which is run if they cost at most:
 MOST_THIRD = 125 * MILLION
-SOON = 8  # after which it is seen whether its residual falls fast enough to be at the tolerance within those
+SOON = 8  # iterations after which the residual must fall fast enough to reach the tolerance within THIRD
 FAR = 1e-2  # mean difference from propagation that makes regions which cover every loop once doubtful
-PILOT = 224  # steps of the chains that tell whether other temperatures are needed
-MIXED = 1.1  # their largest R̂ where not
-HOPELESS, HIGH = 200, 0.1  # steps after which propagation with this residual is given up, beside regions that are trusted
-BORNE = 1.0  # standard errors of the chains, in the mean: what is nearer to them is as good
+PILOT = 224  # steps of the short chains that decide whether other temperatures are needed
+MIXED = 1.1  # their largest R̂ if not
+HOPELESS, HIGH = 200, 0.1  # steps after which propagation with this residual is abandoned, if the regions are trusted
+BORNE = 1.0  # mean difference in standard errors of the chains below which an approximation is confirmed
 CHAINS = "tempered-gibbs"
-OPINIONS = ("gbp", "tree-ep", "bp")  # of several that agree as well the first is the answer
+OPINIONS = ("gbp", "tree-ep", "bp")  # if several agree equally well, the first is the answer
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One algorithm to run: why, with which settings, made already or not, and the work of one of its steps (0: not counted).
+    """One algorithm to run.
 
-    whole  what it is charged however early it ends, so that what is left does not depend on that.
+    why       the reason, in words.
+    settings  its settings.
+    method    the method, if it has been constructed.
+    work      cost of one step (0: not counted).
+    whole     total cost that is charged even if it ends early, so that the remaining budget does not depend on that.
     """
 
     name: str
@@ -60,11 +63,14 @@ class Attempt:
     whole: float = 0.0
 
     def cost(self, steps: int) -> float:
-        """What so many steps are charged."""
+        """Return the cost that is charged for some steps."""
         return self.whole or self.work * steps
 
     def is_tolerated(self, error: HerdError) -> bool:
-        """Are there others to try after this error?  bp needs the least memory; chains may only not know where to begin."""
+        """Return True if other algorithms can be tried after this error.
+
+        bp needs the least memory; chains may fail because they find no initial state.
+        """
         if isinstance(error, DataError):
             return isinstance(error, NoRoom) and self.name != "bp"
         return isinstance(error, Diverged) or self.name == CHAINS
@@ -72,10 +78,13 @@ class Attempt:
 
 @dataclass
 class AutomaticChoice:
-    """What was tried, and what may still be spent.
+    """The results of all attempts, and the remaining budget.
 
-    left  work.  sampled  whether chains are of use to who asked.  allowed  how many steps of a method there is time for, if time counts.
-    unbegun  what failed before its first step.  unsure  is it a plan, whose approximations have not come to their ends?
+    left      remaining cost.
+    sampled   True if the caller can use chains.
+    allowed   returns how many steps of a method there is time for, if time is limited.
+    unbegun   algorithms that failed before their first step.
+    unsure    True for a plan, whose approximations have not run to their ends.
     """
 
     network: Network
@@ -89,7 +98,7 @@ class AutomaticChoice:
     unsure: bool = False
 
     def attempts(self) -> Iterator[Attempt]:
-        """The algorithms in turn; `add` tells what came of each before the next one is asked for."""
+        """Yield the algorithms to run; `add` must be called with the result of each before the next one is requested."""
         from herdcli.markov import algorithms
 
         why = self.why
@@ -107,7 +116,7 @@ class AutomaticChoice:
         asked = replace(self.settings, algorithm="bp")
         made: InferenceMethod | None = None
         if first is not None and self._is_trusted(first):
-            with suppress(Diverged):  # tables that span more than a float64, which is told where the attempt is made
+            with suppress(Diverged):  # tables that span more than float64; the attempt itself reports it
                 made = EarlyStopping(algorithms.make_method(self.network, asked), _is_far_from_convergence)
         yield Attempt("bp", why, asked, made)
         if first is not None:
@@ -123,7 +132,7 @@ class AutomaticChoice:
             yield Attempt("ups", why, replace(self.settings, algorithm="ups"))
 
     def _regions(self, why: str, damping: float = DAMPING) -> Attempt | None:
-        """Generalised propagation, if what may be spent is enough for some iterations of it."""
+        """Return generalised propagation, if the budget allows some iterations."""
         from herdcli.markov import algorithms
 
         if len(self.network.table) > LARGEST:
@@ -141,18 +150,21 @@ class AutomaticChoice:
         return Attempt("gbp", why, asked, made, work)
 
     def _is_too_late(self, method: InferenceMethod, steps: int) -> bool:
-        """Is there no time for so many steps?  What is not begun is not counted, and the effort that is told leaves it out again."""
+        """Return True if there is no time for so many steps.
+
+        An algorithm that is not begun is not counted, so the reported effort omits it too.
+        """
         return self.allowed is not None and self.allowed(method) < steps
 
     def _is_trusted(self, first: Attempt) -> bool:
-        """Did gbp converge over regions that cover every loop once?"""
+        """Return True if gbp converged over regions that cover every loop once."""
         made: Any = first.method
         return self._converged("gbp") and bool(made.regions.is_balanced())
 
     def _tree_ep(self) -> Attempt | None:
-        """Tree EP, where some iterations of it are cheap and may be spent.
+        """Return tree EP, if some iterations are cheap and within the budget.
 
-        They are counted in full, under a limit of time too: so the effort that is told repeats the run.
+        They are counted in full, also under a time limit, so that the reported effort reproduces the run.
         """
         from herdcli.markov import algorithms
 
@@ -164,7 +176,7 @@ class AutomaticChoice:
         return Attempt("tree-ep", self._reason_for_doubt(), asked, EarlyStopping(made, partial(_is_slow, made)), whole=whole)
 
     def _pilot(self) -> Attempt | None:
-        """A short run of chains at the network's own temperature, where as much again may be spent on longer ones."""
+        """Return a short run of chains at the network's own temperature, if the budget also allows longer ones at the same cost."""
         if not self.sampled:
             return None
         from herdcli.markov import algorithms
@@ -179,12 +191,12 @@ class AutomaticChoice:
         return Attempt(CHAINS, self._reason_for_doubt(), asked, made, max(1.0, float(made.work())))
 
     def _run_chains(self, short: Any) -> Attempt | None:
-        """Chains with as many sweeps as may be spent, at other temperatures too where the short run has not mixed."""
+        """Return chains with as many sweeps as the budget allows, at several temperatures if the short run has not mixed."""
         mixed = CHAINS in self.found and self.found[CHAINS].attributes["residual"] < MIXED - 1
         made = short.again(replace(short.settings, temperatures=1 if mixed else 0))
         work, count = max(1.0, float(made.work())), len(made.powers)
         steps = self.allowed(made) if self.allowed else int(self.left // work)
-        # A multiple of 24, of which a third more is burn-in: the effort that is told gives the same numbers again.
+        # A multiple of 24, with a third more for burn-in: the reported effort gives the same numbers again.
         sweeps = min(self.settings.sweeps // 24 * 24, (steps - count) // 32 * 24)
         if sweeps < LEAST:
             return None
@@ -193,7 +205,7 @@ class AutomaticChoice:
         return Attempt(CHAINS, why, asked, made.again(asked), work)
 
     def add(self, attempt: Attempt, result: InferenceResult | None, steps: int) -> None:
-        """What came of an attempt (None: it failed) after so many steps."""
+        """Record the result of an attempt (None: it failed) after some steps."""
         self.left = max(0.0, self.left - attempt.cost(steps))
         if result is not None and not self._has_better_attempt(attempt.name, result):
             self.found[attempt.name] = result
@@ -201,7 +213,7 @@ class AutomaticChoice:
             self.unbegun.add(attempt.name)
 
     def _has_better_attempt(self, name: str, result: InferenceResult) -> bool:
-        """Was there one of the same name that came nearer to its fixed point?"""
+        """Return True if an earlier attempt of the same name came closer to its fixed point."""
         if name == CHAINS or name not in self.found or result.attributes["converged"]:
             return False
         return bool(self.found[name].attributes["residual"] < result.attributes["residual"])
@@ -210,26 +222,26 @@ class AutomaticChoice:
         return name in self.found and bool(self.found[name].attributes.get("converged", True))
 
     def _reason_for_doubt(self) -> str:
-        """Why what there is beside chains is not believed yet."""
+        """The reason, in words, why the results without chains are not accepted yet."""
         names = [name for name in ("gbp", "bp", "tree-ep") if name in self.found]
         if len(names) < 2:
             return f"as no other algorithm confirms {names[0]}" if names else "as nothing gave an answer"
         return f"as {', '.join(names[:-1])} and {names[-1]} disagree"
 
     def disagreement(self) -> float:
-        """Mean difference of the marginals of the two approximations that are nearest to each other; infinite where one is alone."""
+        """Return the mean difference of the marginals of the two closest approximations; infinite if there is only one."""
         if self.unsure:
             return float("inf")
         return min((self._distance_from_others(name) for name in OPINIONS if self._converged(name)), default=float("inf"))
 
     def _distance_from_others(self, name: str, among: tuple[str, ...] = OPINIONS) -> float:
-        """Mean difference from the nearest of the others; infinite where there is none."""
+        """Return the mean difference from the closest of the others; infinite if there is none."""
         mine = _flatten_marginals(self.found[name])
         others = [_flatten_marginals(found) for other, found in self.found.items() if other != name and other in among]
         return min((float(np.abs(mine - other).mean()) for other in others), default=float("inf"))
 
     def best(self) -> tuple[InferenceResult, str, str]:
-        """The answer that the others bear out, its name, and what to tell of it."""
+        """Return the answer that the others confirm, its name, and a note for the user."""
         scores: dict[str, float] = {name: self._score(name) for name in (CHAINS, *OPINIONS, "ups") if name in self.found}
         converged = [name for name in scores if self._converged(name)] or list(scores)
         if CHAINS in scores:
@@ -242,7 +254,10 @@ class AutomaticChoice:
         return self._with_log_z(name), name, f"disagreement of {told}: {name} is the answer"
 
     def _score(self, name: str) -> float:
-        """For chains their mean standard error, else how far the nearest other is; of what has not converged its residual."""
+        """Return the score of a result: the mean standard error of chains, otherwise the distance from the closest other result.
+
+        The score of a result that has not converged is its residual.
+        """
         found = self.found[name]
         if name == CHAINS:
             errors: list[Array] = [p for p in found.attributes["standard_error"] if len(p) > 1]
@@ -253,7 +268,7 @@ class AutomaticChoice:
         return apart if np.isfinite(apart) else 0.0
 
     def _with_log_z(self, name: str) -> InferenceResult:
-        """A result; chains give no log Z, so theirs is that of regions or propagation, if they have converged."""
+        """Return a result; chains give no log Z, so theirs is taken from regions or propagation, if these have converged."""
         found = self.found[name]
         if name != CHAINS:
             return found
@@ -265,22 +280,22 @@ class AutomaticChoice:
 
 @dataclass(frozen=True)
 class EarlyStopping(Delegate):
-    """A method that is done too where it is lost: what is asked for only where it has converged ends once it is known that it will not."""
+    """A method that also ends early if it is hopeless, for results that are only used if they converge."""
 
     lost: Callable[[Any], bool]
 
     def done(self, state: Any) -> bool:
-        """Whether it is done, or hopeless."""
+        """Return True if the method is done, or hopeless."""
         return self.method.done(state) or self.lost(state)
 
 
 def _is_far_from_convergence(state: Any) -> bool:
-    """Is propagation, beside regions that are trusted, far from any fixed point?"""
+    """Return True if propagation, run in addition to trusted regions, is far from any fixed point."""
     return is_hopeless(state.residual)
 
 
 def _is_slow(method: Any, state: Any) -> bool:
-    """Does the residual of tree EP, after the first iterations, not fall fast enough to be at the tolerance after the last one?"""
+    """Return True if the residual of tree EP, after the first iterations, falls too slowly to reach the tolerance in time."""
     if state.step != SOON:
         return False
     expected = method.expected(state)
@@ -288,7 +303,7 @@ def _is_slow(method: Any, state: Any) -> bool:
 
 
 def is_hopeless(residual: Array) -> bool:
-    """Has the residual of propagation stayed high, and not fallen by half since the first steps?"""
+    """Return True if the residual of propagation is still high, and has not halved since the first steps."""
     if len(residual) < HOPELESS or not residual[-1] > HIGH:
         return False
     half = HOPELESS // 2
@@ -296,6 +311,6 @@ def is_hopeless(residual: Array) -> bool:
 
 
 def _flatten_marginals(result: InferenceResult) -> Array:
-    """The marginals of all variables that have more than one state, one after the other."""
+    """Return the marginals of all variables with more than one state, concatenated."""
     made: Array = np.concatenate([p for p in result.nodes if len(p) > 1])
     return made

@@ -1,4 +1,7 @@
-"""The table of inference algorithms.  A new one is one file, with a class that has the methods of `Method`, and one line here."""
+"""The table of inference algorithms.
+
+A new algorithm needs one file, with a class that has the methods of `InferenceMethod`, and one line here.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from herdcli.records import dataclass
 class Entry:
     """One line of the table.
 
-    path      the class, a Method; made of a network and settings.
-    general   the class that runs where the network is no Boltzmann machine, "" where it is the same.
-    reads     options of ups-infer that it reads and some others do not.
-    observed  what it does with observed marginals.
-    log_z     whether it gives log Z.
+    path      the class, an InferenceMethod; it is called with a network and settings.
+    general   the class for networks that are not Boltzmann machines, "" if it is the same.
+    reads     options of ups-infer that it reads and some other algorithms do not.
+    observed  its use of observed marginals.
+    log_z     whether it computes log Z.
     exact     whether its answers need no check.
-    sampled   whether they come from chains, so that R̂ is what shows convergence.
-    hint      what helps where it did not converge.
+    sampled   whether its answers come from chains, so that R̂ shows convergence.
+    hint      advice to the user if it did not converge.
     """
 
     path: str
@@ -117,10 +120,10 @@ SAMPLED = frozenset(name for name, entry in TABLE.items() if entry.sampled)
 
 
 def reading(option: str) -> tuple[str, ...]:
-    """The algorithms that read an option."""
+    """Return the algorithms that read an option."""
     return tuple(name for name, entry in TABLE.items() if option in entry.reads)
 
 
 def able(what: str) -> list[str]:
-    """The algorithms that use observed marginals, or need them, sorted."""
+    """Return the algorithms with this use of observed marginals ("used", "needed"), sorted."""
     return sorted(name for name, entry in TABLE.items() if entry.observed == what)

@@ -1,8 +1,8 @@
 """Belief optimization: the Bethe free energy of a Boltzmann machine as a function of its means, minimised unit by unit.
 
-Given the means, pair beliefs are known in closed form (binary_edges.py).  As a function of one mean, the others held, the free
-energy is convex, as what is free is a star; its minimum is found by Newton's method within brackets.  Units of one colour
-are moved at once, so no sweep raises the free energy.  Source: Welling & Teh (2001), who follow the gradient instead.
+Given the means, pair beliefs have a closed form (binary_edges.py).  As a function of one mean, with the others fixed, the free
+energy is convex, because the free part is a star; its minimum is found by Newton's method within brackets.  Units of one colour
+are updated together, so that no sweep increases the free energy.  Source: Welling & Teh (2001), who follow the gradient instead.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from herdcli.markov.model.pairwise import reduce_to_pairwise
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-WIDEST = 700.0  # logits: exp of minus more is no normal float64
-AT_END = 1e-6  # of WIDEST: a mean that is as good as 0 or 1
-MOST = 200  # Newton and bisection steps on a unit
-FINEST = 4.0  # units in the last place of a logit, to which a bracket is narrowed
-SHARE = 1e-4  # of the last residual, to which units are minimised
+WIDEST = 700.0  # logits: exp of its negative is nearly the smallest normal float64
+AT_END = 1e-6  # relative to WIDEST: a mean that is practically 0 or 1
+MOST = 200  # Newton and bisection steps per unit
+FINEST = 4.0  # final width of a bracket, in units in the last place of a logit
+SHARE = 1e-4  # relative to the last residual: accuracy to which units are minimised
 
 
 @dataclass
 class BeliefOptimizationState:
-    """logit  (N,) of the means, 0 for what evidence holds; a residual and a free energy a sweep.
+    """Logits (N,) of the means, 0 for variables fixed by evidence; one residual and free energy per sweep.
 
-    The residual is the largest slope of the free energy before its unit was moved: with strong couplings a step of a logit can be
+    The residual is the largest slope of the free energy before its unit was updated.  With strong couplings a step of a logit can be
     tiny far from any minimum, a slope cannot.
     """
 
     logit: Array
     residual: Array
     free_energy: Array
-    updates: Array  # (2,) scalings of pairs, and no propagation
+    updates: Array  # (2,) scalings of pairs, and propagation updates, which are 0
     step: int
 
 
 class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]):
-    """`belief-optimization`."""
+    """The algorithm `belief-optimization`."""
 
     state = BeliefOptimizationState
 
@@ -60,14 +60,14 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
         self.bias = np.log(last) - np.log(first)
 
     def init(self) -> BeliefOptimizationState:
-        """Means of one half, or random ones."""
+        """Return means of one half, or random ones."""
         first, last = binary_edges.first_and_last(self.graph, starts.initial_marginals(self.settings, self.graph.cardinality))
         return BeliefOptimizationState(
             np.where(self.held, 0.0, np.log(last) - np.log(first)), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0
         )
 
     def step(self, state: BeliefOptimizationState) -> BeliefOptimizationState:
-        """One sweep, colour by colour."""
+        """Do one sweep, colour by colour."""
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         residual = 0.0
         for part in self.parts:
@@ -80,9 +80,9 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
         )
 
     def _minimise(self, logit: Array, part: Array, enough: float) -> tuple[int, float]:
-        """Move the units of a colour to where dF/dq = logit q − b − Σ log M vanishes, which rises with q.
+        """Move the units of a colour to the zero of dF/dq = logit q − b − Σ log M, which increases with q.
 
-        Returns the scalings done, and the largest slope before.
+        Returns the number of scalings, and the largest slope before.
         """
         low, high = np.full(len(part), -WIDEST), np.full(len(part), WIDEST)
         degree = self.graph.degree()[part]
@@ -95,25 +95,26 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
             outwards = np.where((np.abs(t) >= WIDEST - AT_END) & (slope * t < 0), 0.0, np.abs(slope))
             if step == 0:
                 first = float(np.nan_to_num(outwards, nan=np.inf).max(initial=0.0))
-            # The slope rises by at least 1 with t, so that it bounds the distance from its root.  Far from the root of a strong pair it
-            # is like a logarithm, where a step can be tiny and the root far away: what is small says nothing, the slope and the bracket do.
+            # The slope increases by at least 1 with t, so that it bounds the distance from its root.  Far from the root of a strong pair it
+            # behaves like a logarithm, where a step can be tiny and the root far away.  So a small step is no criterion; the slope and the
+            # bracket are.
             narrow = high - low <= FINEST * np.spacing(np.maximum(np.abs(t), 1.0))
             if np.all((outwards <= max(1e-14, enough)) | narrow):
                 break
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 newton = t - slope / bend
-            shorter = np.abs(newton - t) <= 0.5 * moves  # than the step before by half, else the bracket is halved
+            shorter = np.abs(newton - t) <= 0.5 * moves  # at most half the previous step, otherwise the bracket is halved
             moved = np.where((newton > low) & (newton < high) & shorter, newton, 0.5 * (low + high))
             moves = np.abs(moved - t)
             logit[part] = np.where((slope == 0) | narrow, t, moved)
         return count, first
 
     def _slope(self, logit: Array, part: Array, degree: Array) -> tuple[Array, Array]:
-        """dF/dq of the units of a colour, and its derivative in t = logit q."""
+        """Return dF/dq of the units of a colour, and its derivative in t = logit q."""
         t = logit[part]
         ratio, pair = binary_edges.bouncing_messages(self.graph, self.tables, self._node(logit))
-        # ∂F/∂q_i = Σ_j ∂G_ij/∂q_i + (1 − n) logit q_i − b_i, and by 5.24 the
-        # slope of G_ij is logit q_i − log M_ji(1)/M_ji(0): n logits cancel.
+        # ∂F/∂q_i = Σ_j ∂G_ij/∂q_i + (1 − n) logit q_i − b_i, and by 5.24 the slope of G_ij is logit q_i − log M_ji(1)/M_ji(0): n logits
+        # cancel.
         slope = t - self.bias[part] - np.bincount(self.graph.head, ratio, len(logit))[part]
         of_tail, of_head, _ = binary_edges.edge_second_derivatives(pair)
         bend = np.bincount(self.graph.tail[::2], of_tail, len(logit)) + np.bincount(self.graph.head[::2], of_head, len(logit))
@@ -130,15 +131,15 @@ class BeliefOptimization(ToTolerance[BeliefOptimizationState, InferenceSettings]
         return node
 
     def beliefs(self, state: BeliefOptimizationState) -> bethe.PairBeliefs:
-        """Means, and the pairs nearest to the couplings."""
+        """Return the means, and the pair beliefs with these means that are closest to the couplings."""
         node = self._node(state.logit)
         return bethe.PairBeliefs(node, binary_edges.bouncing_messages(self.graph, self.tables, node)[1].ravel())
 
     def bytes_needed(self, state: BeliefOptimizationState) -> tuple[int, str]:
-        """Of the beliefs, or of the dense inverse."""
+        """Return the bytes of the beliefs, or of the dense inverse."""
         return result_memory(self.graph, self.settings.linear_response)
 
     def result(self, state: BeliefOptimizationState) -> InferenceResult:
-        """Beliefs and the Bethe log Z."""
+        """Return beliefs and the Bethe log Z."""
         response = np.zeros(self.graph.nodes, dtype=np.uint8) if self.settings.linear_response else None
         return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response)

@@ -1,13 +1,13 @@
-"""Second derivatives of the Bethe free energy as a function of the variables' marginals alone.
+"""Second derivatives of the Bethe free energy as a function of the variables' marginals only.
 
-Given marginals b_i, each factor takes the belief nearest to it that has them; the least is a function
+Given marginals b_i, each factor takes the closest belief that has them; the minimum is a function
 
     F(b) = Σ_a G_a(b_a) + Σ_i (1 − n_i) Σ b_i log b_i − Σ b_i log ψ_i,      ∇²G_a = Cov_a⁻¹,
 
-with Cov_a the covariance of the indicators of the states of a's variables under its belief (G_a is the convex conjugate of a
-log partition function).  Of each variable one state, the likeliest, is no coordinate, as marginals sum to one; states
-without probability are none either.  The inverse of ∇²F holds the linear-response covariances ∂b_i/∂ log ψ_j.
-Source: Teh (2003), 2.48 for the free energy 2.50; Welling & Teh (2001) have the case of two states.
+where Cov_a is the covariance of the indicators of the states of a's variables under its belief (G_a is the convex conjugate of a
+log partition function).  One state of each variable, the most probable, is not a coordinate, because marginals sum to one; states
+without probability are not coordinates either.  The inverse of ∇²F contains the linear-response covariances ∂b_i/∂ log ψ_j.
+Source: Teh (2003), 2.48 for the free energy 2.50; Welling & Teh (2001) for binary variables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from herdcli.schema import Array
 class BetheHessian:
     """∇²F = factors + diag(weight) metric over M coordinates.
 
-    index  (states of all nodes,) the coordinate of a state, −1 for none.  reference  (N,) the flat state left out.
+    index      (states of all nodes,) the coordinate of a state, −1 for none.
+    reference  (N,) the flat index of the state left out.
     """
 
     index: Array
@@ -37,21 +38,22 @@ class BetheHessian:
     weight: Array
 
     def matrix(self, shift: float = 0.0) -> csr_matrix:
-        """∇²F + shift · metric, the metric that of Fisher."""
+        """Return ∇²F + shift · metric, where the metric is the Fisher information."""
         return (self.factors + diags(self.weight + shift) @ self.metric).tocsr()
 
 
 def bethe_hessian(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array) -> BetheHessian:
-    """∇²F at consistent beliefs, in the marginals of the variables that are not `fixed`.
+    """Compute ∇²F at consistent beliefs, in the marginals of the variables that are not `fixed`.
 
-    Raises numpy.linalg.LinAlgError where a factor ties two variables to each other, so that F has no inside.
+    Raises numpy.linalg.LinAlgError if a factor makes two variables dependent deterministically, so that the domain of F has no interior.
     """
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     top = np.zeros(graph.nodes)
     np.maximum.at(top, owner, beliefs.node)
     at_top = np.flatnonzero(beliefs.node == top[owner])[::-1]
-    # Marginals sum to one, so of each variable one state is no coordinate; the likeliest has the best conditioned inverse, as
-    # 1/b(reference) is in every entry of its Fisher information.  Of equal ones the first: written last, as at_top runs backwards.
+    # Marginals sum to one, so one state of each variable is not a coordinate.  The most probable has the best conditioned inverse, because
+    # 1/b(reference) is in every entry of its Fisher information.  Among equal ones the first is used: it is written last, because at_top
+    # runs backward.
     reference = np.zeros(graph.nodes, dtype=np.int64)
     reference[owner[at_top]] = at_top
     live = beliefs.node > 0
@@ -66,9 +68,9 @@ def bethe_hessian(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array) ->
 
 
 def linear_response_covariance(graph: PairwiseNetwork, beliefs: PairBeliefs, fixed: Array, variables: int) -> Array:
-    """(N, N) linear-response covariances of the variables' states as numbers 0, 1, …; 0 for those that are held.
+    """Compute the (N, N) linear-response covariances of the variables' states as numbers 0, 1, …; 0 for fixed variables.
 
-    Raises DataError where the free energy has no second derivatives.
+    Raises DataError if the free energy has no second derivatives.
     """
     try:
         second = bethe_hessian(graph, beliefs, fixed)
@@ -97,11 +99,11 @@ def _state_shapes(graph: PairwiseNetwork) -> list[tuple[int, int]]:
     )
 
 
-Blocks = tuple[Array, Array]  # (B, k) coordinates or −1, and (B, k, k) what is added there
+Blocks = tuple[Array, Array]  # (B, k) coordinates or −1, and (B, k, k) matrices to add there
 
 
 def _pair_blocks(graph: PairwiseNetwork, beliefs: PairBeliefs, index: Array, live: Array, shape: tuple[int, int]) -> Blocks:
-    """Inverse covariances of all pairs of variables with these numbers of states."""
+    """Compute the inverse covariances of all pairs of variables with these numbers of states."""
     rows, columns = shape
     tail, head = graph.tail[::2], graph.head[::2]
     chosen = np.flatnonzero((graph.cardinality[tail] == rows) & (graph.cardinality[head] == columns) & (head < graph.variables))
@@ -119,10 +121,10 @@ def _pair_blocks(graph: PairwiseNetwork, beliefs: PairBeliefs, index: Array, liv
 
 
 def _binary_pair_blocks(p: Array, states: Array, index: Array, live: Array) -> Blocks:
-    """The same for two states each."""
-    # Of two states either may be the coordinate; b(0) = 1 − b(1), so a derivative in b(0) has
-    # the other sign, and a mixed one changes it where one of the two variables is turned.
-    row, column = live[states[:, 1]].astype(np.int64), live[states[:, 3]].astype(np.int64)  # which state is the coordinate
+    """Compute the inverse covariances of pairs of binary variables."""
+    # Either of two states can be the coordinate.  As b(0) = 1 − b(1), a derivative in b(0) has the other sign, and a mixed one changes sign
+    # if one of the two variables is flipped.
+    row, column = live[states[:, 1]].astype(np.int64), live[states[:, 3]].astype(np.int64)  # the state that is the coordinate
     of_first, of_second, mixed = edge_second_derivatives(p.reshape(-1, 4))
     made = np.empty((len(p), 2, 2))
     made[:, 0, 0], made[:, 1, 1] = of_first, of_second
@@ -132,7 +134,7 @@ def _binary_pair_blocks(p: Array, states: Array, index: Array, live: Array) -> B
 
 
 def _factor_block(graph: PairwiseNetwork, beliefs: PairBeliefs, index: Array, live: Array, node: int) -> Blocks:
-    """Inverse covariance of the variables of a larger factor, which is an auxiliary node."""
+    """Compute the inverse covariance of the variables of a larger factor, which is an auxiliary node."""
     edges = np.sort(graph.incoming_edges(node) >> 1)
     # Row x of ψ between variable i and the auxiliary node is the indicator of x_i = x over the factor's cells,
     # so E[indicator] and E[products] under the node's belief are the marginals and pair marginals of the factor.
@@ -144,10 +146,13 @@ def _factor_block(graph: PairwiseNetwork, beliefs: PairBeliefs, index: Array, li
 
 
 def _invert_covariances(moment: Array, mean: Array, live: Array) -> Array:
-    """Inverses of covariances over the live states: moment off the diagonal, where that of two states of one variable is 0."""
+    """Invert covariances over the live states.
+
+    moment  second moments off the diagonal; those of two states of one variable are 0.
+    """
     every = np.arange(mean.shape[1])
-    # Cov of indicators: E[1_x 1_y] − b(x) b(y), where E[1_x 1_x] = b(x).  Coordinates that are
-    # none get a row and column of the identity, so that they do not touch the inverse of the rest.
+    # Cov of indicators: E[1_x 1_y] − b(x) b(y), where E[1_x 1_x] = b(x).  States that are not coordinates get a row and column of the
+    # identity, so that they do not affect the inverse of the rest.
     moment = moment - mean[:, :, None] * mean[:, None]
     moment[:, every, every] = mean * (1 - mean)
     moment = np.where(live[:, :, None] & live[:, None], moment, 0.0)
@@ -157,7 +162,7 @@ def _invert_covariances(moment: Array, mean: Array, live: Array) -> Array:
 
 
 def _node_blocks(graph: PairwiseNetwork, node: Array, index: Array, reference: Array, states: int) -> Blocks:
-    """Fisher information of a marginal: δ_xy/b(x) + 1/b(reference)."""
+    """Compute the Fisher information of a marginal: δ_xy/b(x) + 1/b(reference)."""
     chosen = np.flatnonzero(graph.cardinality[: graph.variables] == states)
     own = graph.node_offset[chosen][:, None] + np.arange(states)
     # Σ b log b with b(reference) = 1 − Σ of the others has second derivatives δ_xy/b(x) + 1/b(reference).

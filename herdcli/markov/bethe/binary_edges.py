@@ -1,7 +1,7 @@
-"""Pairs of two-state variables in closed form: the belief of an edge nearest to it that has given marginals, and its messages.
+"""Pairs of binary variables in closed form: the closest belief of an edge with given marginals, and its messages.
 
-Of b_ij with marginals q_i, q_j and odds ratio e^w, w = log ψ00 ψ11 / ψ01 ψ10, the smaller cell off the diagonal solves a
-quadratic equation.  Every cell comes without cancellation as long as q and 1 − q are both given.
+For b_ij with marginals q_i, q_j and odds ratio e^w, w = log ψ00 ψ11 / ψ01 ψ10, the smaller cell off the diagonal solves a
+quadratic equation.  Every cell is computed without cancellation if q and 1 − q are both given.
 Source: Welling & Teh (2001), sec. 3 (their ξ); messages of marginals: Teh (2003), 5.24.
 """
 
@@ -16,7 +16,7 @@ from herdcli.schema import Array
 
 
 def edge_log_tables(graph: PairwiseNetwork) -> Array | None:
-    """(E, 4) log ψ of all edges; None unless all nodes have at most two states and nothing is zero."""
+    """Return log ψ of all edges (E, 4); None unless all nodes have at most two states and nothing is zero."""
     if graph.cardinality.max() > 2 or not graph.table.all() or not graph.potential.all():
         return None
     result: Array = np.log(graph.table).reshape(-1, 4)
@@ -24,14 +24,14 @@ def edge_log_tables(graph: PairwiseNetwork) -> Array | None:
 
 
 def first_and_last(graph: PairwiseNetwork, flat: Array) -> tuple[Array, Array]:
-    """(N,) the values of each node's first and of its last state, of values over all states."""
+    """Return the values of each node's first and of its last state (N,), given values over all states."""
     return flat[graph.node_offset[:-1]], flat[graph.node_offset[1:] - 1]
 
 
 def bouncing_messages(graph: PairwiseNetwork, tables: Array, node: Array) -> tuple[Array, Array]:
-    """Messages, as (2E,) log M(1)/M(0), that bounce at these marginals from both ends of every edge; (E, 4) beliefs of pairs.
+    """Compute the messages, as (2E,) log M(1)/M(0), that bounce at these marginals from both ends of every edge, and pair beliefs (E, 4).
 
-    Not finite where a cell is too small for a float64.
+    They are not finite if a cell underflows.
     """
     i, j = graph.tail[::2], graph.head[::2]
     w = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
@@ -42,12 +42,12 @@ def bouncing_messages(graph: PairwiseNetwork, tables: Array, node: Array) -> tup
     less = qi < qj
     apart, on, off = np.abs(np.where(qi < 0.5, qi - qj, pj - pi)), np.where(less, qi, qj), np.where(less, pj, pi)
     odds = np.exp(-np.abs(w))
-    # s (s + apart) = odds (on − s)(off − s), s the smaller cell off the diagonal
+    # s (s + apart) = odds (on − s)(off − s), where s is the smaller cell off the diagonal
     linear, both_held = apart + odds * (on + off), on * off
-    # (1 − odds) s² + linear s − constant = 0 with constant = odds·on·off, whose root with the other sign of the square root divides by
-    # 1 − odds = −expm1(−|w|), 0 without coupling, and subtracts nearly equal numbers; 2·constant over a sum of positive ones has
-    # neither fault.  The square root is taken of exp(−|w|/2), and s as a logarithm: odds are no float64 from |w| = 745, and the
-    # couplings of tables go to 1416.
+    # (1 − odds) s² + linear s − constant = 0 with constant = odds·on·off.  Its root with the other sign of the square root divides by 1 −
+    # odds = −expm1(−|w|), 0 without coupling, and subtracts nearly equal numbers; 2·constant divided by a sum of positive terms has neither
+    # problem.  The square root is that of exp(−|w|/2), and s is a logarithm: odds overflow from |w| = 745, and couplings of tables reach
+    # 1416.
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.hypot(linear, 2 * np.sqrt(-np.expm1(-np.abs(w)) * both_held) * np.exp(-0.5 * np.abs(w)))
         log_s = np.log(2 * both_held) - np.abs(w) - np.log(linear + root)
@@ -65,37 +65,37 @@ def bouncing_messages(graph: PairwiseNetwork, tables: Array, node: Array) -> tup
         weight, logit = log_pair - tables, np.log(q) - np.log(p)
     ratio = np.empty(2 * len(w))
     with np.errstate(invalid="ignore"):
-        # b_ij = ψ_ij w_i w_j with w_j = b_j/M_ij (5.24).  Along x_i = 0 w_i is constant, so log
-        # w_j(1)/w_j(0) is log b_ij/ψ_ij at (0, 1) less at (0, 0); the message is logit b_j less that.
+        # b_ij = ψ_ij w_i w_j with w_j = b_j/M_ij (5.24).  Along x_i = 0 w_i is constant, so log w_j(1)/w_j(0) is log b_ij/ψ_ij at (0, 1)
+        # minus that at (0, 0); the message is logit b_j minus this difference.
         ratio[0::2] = logit[j] - (weight[:, 1] - weight[:, 0])
         ratio[1::2] = logit[i] - (weight[:, 2] - weight[:, 0])
     return ratio, pair
 
 
 def edge_second_derivatives(pair: Array) -> tuple[Array, Array, Array]:
-    """Of min Σ b log b/ψ in the two marginals q_i and q_j, twice in q_i, twice in q_j, once in each: the inverse covariance.
+    """Return the second derivatives of min Σ b log b/ψ in the marginals q_i and q_j (the inverse covariance): q_i q_i, q_j q_j, q_i q_j.
 
-    The determinant is a sum of products, and so exact for strong couplings.
+    The determinant is a sum of products, and therefore exact for strong couplings.
     """
     a, b, c, d = pair.T
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        # var x_i = (c + d)(a + b), var x_j = (b + d)(a + c), cov = a d − b c.  As a + b + c + d = 1, var x_i var x_j − cov² is
-        # the sum of the four products of three cells: nothing cancels, where that difference would as the correlation nears ±1.
+        # var x_i = (c + d)(a + b), var x_j = (b + d)(a + c), cov = a d − b c.  As a + b + c + d = 1, var x_i var x_j − cov² is the sum of
+        # the four products of three cells.  In this sum nothing cancels; the difference would as the correlation nears ±1.
         determinant = a * b * c + a * b * d + a * c * d + b * c * d
         return (b + d) * (a + c) / determinant, (c + d) * (a + b) / determinant, (b * c - a * d) / determinant
 
 
 def messages_from_ratios(ratio: Array) -> Array:
-    """Messages with maximum 1 of log M(1)/M(0)."""
+    """Return the messages with maximum 1, given log M(1)/M(0)."""
     top = np.maximum(ratio, 0.0)
     result: Array = np.exp(np.stack([-top, ratio - top], axis=1)).ravel()
     return result
 
 
 def polish_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array) -> Array | None:
-    """Messages after a Newton step on the equations of propagation, M = update(M); None where they are singular.
+    """Return messages after a Newton step on the equations of propagation, M = update(M); None if these are singular.
 
-    It goes on where marginals of strongly coupled neighbours agree to all their digits, and messages still do not.
+    It still improves messages when marginals of strongly coupled neighbours agree to all their digits.
     """
     directed = 2 * graph.edges
     ratio = np.log(messages[1::2]) - np.log(messages[0::2])
@@ -111,13 +111,13 @@ def polish_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, targe
         wanted = np.log(last) - np.log(first)
     cavity = np.where(held, wanted[graph.tail] - back, cavity)
     table = np.log(graph.table).reshape(-1, 2, 2)
-    of = np.empty((directed, 2, 2))  # rows the tail
+    of = np.empty((directed, 2, 2))  # rows belong to the tail
     of[0::2], of[1::2] = table, table.transpose(0, 2, 1)
     sums = np.logaddexp(of[:, 0], cavity[:, None] + of[:, 1])
     given = np.exp(cavity[:, None] + of[:, 1] - sums)  # P(tail = 1 | head)
-    # f = log Σ_x ψ(x, 1) e^{cx} − log Σ_x ψ(x, 0) e^{cx}, the new log ratio, has ∂f/∂c = P(x = 1 |
-    # 1) − P(x = 1 | 0).  c is the potential and the other messages to the tail (5.25), so ∂c = +1
-    # for each; where the tail is held, c = logit target − the message that comes back (5.26): −1.
+    # f = log Σ_x ψ(x, 1) e^{cx} − log Σ_x ψ(x, 0) e^{cx}, the new log ratio, has ∂f/∂c = P(x = 1 | 1) − P(x = 1 | 0).  c is the sum of the
+    # potential and the other messages to the tail (5.25), so ∂c = +1 for each.  If the tail is fixed, c = logit target − the reverse
+    # message (5.26): −1.
     slope = given[:, 1] - given[:, 0]
     owner = graph.in_edge[_node_ranges(graph.in_offset, graph.tail)]
     row = np.repeat(every, np.diff(graph.in_offset)[graph.tail])
@@ -135,7 +135,7 @@ def polish_messages(graph: PairwiseNetwork, messages: Array, fixed: Array, targe
 
 
 def _node_ranges(offset: Array, nodes: Array) -> Array:
-    """The ranges offset[i] … offset[i+1] of these nodes, one after the other."""
+    """Return the ranges offset[i] … offset[i+1] of these nodes, concatenated."""
     lengths = np.diff(offset)[nodes]
     starts = np.cumsum(lengths) - lengths
     result: Array = np.arange(int(lengths.sum())) - np.repeat(starts - offset[nodes], lengths)

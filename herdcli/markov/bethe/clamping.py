@@ -1,7 +1,7 @@
-"""Which nodes UPS holds at their present marginals, so that the others form trees; and the order of updates on those trees.
+"""The nodes that UPS clamps at their present marginals, so that the others form trees, and the order of updates on those trees.
 
-A clamped or observed node ends every edge that reaches it: its messages bounce, edge by edge (5.24), and the trees that
-are left meet nowhere.  On a tree, updates follow a depth-first walk with one propagation for each time an edge is
+A clamped or observed node ends every edge that reaches it: its messages bounce, edge by edge (5.24), and the remaining
+trees share no node.  On a tree, updates follow a depth-first walk with one propagation each time an edge is
 traversed, and a bounce wherever the walk reaches an end.  Source: Teh (2003), algorithms 5.3 and 5.4.
 """
 
@@ -31,10 +31,10 @@ class ClampPlan:
 
 
 def clamp_plans(graph: PairwiseNetwork, observed: set[int], how: str | list[set[int]], shape: Array | None, seed: int) -> list[ClampPlan]:
-    """The clamp sets to go through in turn; every hidden node is free in one of them at least.
+    """Return the clamp sets to use in turn; every hidden node is free in at least one of them.
 
-    how  `auto`, for lattices `rows`, `columns`, `rows-columns`, or the sets themselves.  Raises DataError where one of them
-    leaves a loop, or all of them hold one variable.
+    how  `auto`, for lattices `rows`, `columns`, `rows-columns`, or the sets themselves.  Raises DataError if one of them
+    leaves a loop, or if all of them contain the same variable.
     """
     if isinstance(how, list):
         sets = [nodes - observed for nodes in how]
@@ -61,9 +61,9 @@ def _distinct_plans(made: Iterable[ClampPlan]) -> list[ClampPlan]:
 
 
 def _automatic_clamp_sets(graph: PairwiseNetwork, observed: set[int], seed: int) -> list[set[int]]:
-    """Maximal induced forests, grown greedily from the nodes that were free least often, ties at random.
+    """Return maximal induced forests, grown greedily from the nodes that were free least often, with random ties.
 
-    Many different ones: on lattices with strong couplings eight take half the iterations of two.
+    There are many different ones: on lattices with strong couplings eight take half the iterations of two.
     """
     hidden = [i for i in range(graph.nodes) if i not in observed]
     near = [graph.neighbours(i).tolist() for i in range(graph.nodes)]
@@ -72,7 +72,7 @@ def _automatic_clamp_sets(graph: PairwiseNetwork, observed: set[int], seed: int)
     while len(sets) < FORESTS or min((free_so_far[i] for i in hidden), default=1) == 0:
         ties = 0.5 * generator(seed, Stream.CLAMP, step=len(sets)).random(graph.nodes)
         priority = free_so_far + ties
-        priority[list(graph.auxiliary)] = -1  # never clamped: every loop passes variables too
+        priority[list(graph.auxiliary)] = -1  # never clamped: every loop also contains variables
         forest = _induced_forest(near, hidden, priority)
         sets.append(set(hidden) - forest)
         if not sets[-1]:
@@ -92,7 +92,7 @@ def _induced_forest(near: list[list[int]], hidden: list[int], priority: Array) -
 
     forest: set[int] = set()
     for i in sorted(hidden, key=lambda i: float(priority[i])):
-        # A node closes a loop exactly if two of its neighbours in the forest are in one tree already.
+        # A node closes a loop if and only if two of its neighbours in the forest are already in one tree.
         trees = [find(j) for j in near[i] if j in forest]
         if len(set(trees)) == len(trees):
             forest.add(i)
@@ -102,7 +102,7 @@ def _induced_forest(near: list[list[int]], hidden: list[int], priority: Array) -
 
 
 def clamp_plan(graph: PairwiseNetwork, observed: set[int], clamped: set[int]) -> ClampPlan:
-    """The updates for one clamp set.  Raises DataError if a loop of free nodes is left."""
+    """Return the updates for one clamp set.  Raises DataError if a loop of free nodes is left."""
     ends = observed | clamped
     entering = [graph.incoming_edges(i).tolist() for i in range(graph.nodes)]
     tail = graph.tail.tolist()
@@ -125,9 +125,9 @@ def clamp_plan(graph: PairwiseNetwork, observed: set[int], clamped: set[int]) ->
 
 
 def _walk_depth_first(start: int, entering: list[list[int]], tail: list[int], ends: set[int], seen: list[bool], order: list[int]) -> None:
-    """Depth first: a message along each edge when it is taken, one back when the walk returns."""
+    """Walk depth first: append a message along each edge on first use, and one back when the walk returns."""
     seen[start] = True
-    stack: list[tuple[int, int, int]] = [(start, -1, 0)]  # node, the edge it was reached by, the next edge to look at
+    stack: list[tuple[int, int, int]] = [(start, -1, 0)]  # node, the edge it was reached by, the next edge to visit
     while stack:
         i, reached, k = stack.pop()
         if k == len(entering[i]):
@@ -135,7 +135,7 @@ def _walk_depth_first(start: int, entering: list[list[int]], tail: list[int], en
                 order.append(reached ^ 1)
             continue
         stack.append((i, reached, k + 1))
-        back = entering[i][k]  # runs from the neighbour to i
+        back = entering[i][k]  # from the neighbour to i
         j = tail[back]
         if back == reached:
             continue

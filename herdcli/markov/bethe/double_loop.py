@@ -1,13 +1,13 @@
 """Convex–concave minimisation of the Bethe or Kikuchi free energy, and generalised belief propagation, on a region graph.
 
-Inner regions β counted c_β < 0 make the free energy concave in parts.  An iteration of `double-loop` replaces c_β Σ b_β log b_β of
-those by its tangent at the last beliefs and minimises the convex rest, with counts c̃ = max(c, 0), under agreement of all
-regions: the free energy cannot rise.  The inner loop goes from one inner region to the next and maximises the dual over its
-multipliers λ_αβ, which has the closed form
+Inner regions β with counting numbers c_β < 0 make the free energy concave in parts.  An iteration of `double-loop` replaces their terms
+c_β Σ b_β log b_β by the tangent at the last beliefs and minimises the convex rest, with counting numbers c̃ = max(c, 0), under agreement
+of all regions; so the free energy cannot increase.  The inner loop visits one inner region after the other and maximises the dual over
+its multipliers λ_αβ, which has the closed form
 
     (n_β + c̃_β) log b_β = Σ_α (log Σ b_α − λ_αβ) − (c_β − c̃_β) log b_β^last,        n_β the number of outer regions α ⊃ β.
 
-`gbp` is the same update with c̃ = c and no tangent, once an iteration: it may not converge, and what it converges to is
+`gbp` is the same update with c̃ = c and no tangent, once per iteration.  It may not converge; if it does, its fixed point is
 stationary.  Source: Yuille (2002); Heskes, Albers & Kappen (2003), sec. 4.  Tables are logarithms.
 """
 
@@ -29,13 +29,13 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INNER_SWEEPS = 1000
-LOOSEST = 1e-5  # disagreement of regions after an inner loop; from then on it falls with the free energy's distance from
-INNER_SHARE = 0.1  # its minimum, the square of the residual, to the square of this share
+LOOSEST = 1e-5  # disagreement of regions after an inner loop; later it decreases with the free energy's distance from
+INNER_SHARE = 0.1  # its minimum, i.e. with the square of this share of the residual
 
 
 @dataclass(frozen=True)
 class RegionPairs:
-    """Pairs (α, β) of one class that look alike: tables[group][rows] with `state` the state of β in each of α's cells."""
+    """Pairs (α, β) of one class and shape: tables[group][rows], with `state` the state of β in each of α's cells."""
 
     group: int
     rows: Array
@@ -46,10 +46,10 @@ class RegionPairs:
 
 @dataclass(frozen=True)
 class RegionClass:
-    """Inner regions with k states that share no outer region, so that they can be updated at once; pairs sorted by region."""
+    """Inner regions with k states that share no outer region, so that they can be updated together; pairs are sorted by region."""
 
     inner: Array
-    first: Array  # (B,) the first pair of each
+    first: Array  # (B,) the first pair of each region
     owner: Array  # (P,) the inner region of each pair, numbered within the class
     parts: list[RegionPairs]
     pairs: slice  # of their multipliers
@@ -59,7 +59,7 @@ class RegionClass:
 
 @dataclass
 class DoubleLoopState:
-    """Log tables of outer regions (flat), multipliers of pairs, log b_β (all flat), and a residual and free energy a step."""
+    """Log tables of outer regions (flat), multipliers of pairs, log b_β (all flat), and one residual and free energy per step."""
 
     tables: Array
     multiplier: Array
@@ -71,7 +71,7 @@ class DoubleLoopState:
 
 
 class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
-    """`double-loop` and `gbp`."""
+    """The algorithms `double-loop` and `gbp`."""
 
     state = DoubleLoopState
 
@@ -101,12 +101,12 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         self.note = f"{len(self.regions.outer)} outer regions of at most {largest} variables, {len(self.regions.inner)} inner ones"
 
     def groups(self, flat: Array) -> list[Array]:
-        """Views of flat tables, one row an outer region of that shape."""
+        """Return views of flat tables, with one row for each outer region of that shape."""
         parts = [flat[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
         return [part.reshape(-1, int(np.prod(shape))) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def _region_classes(self) -> list[RegionClass]:
-        """Inner regions in classes without a common outer region, greedily, larger ones first."""
+        """Partition the inner regions greedily into classes without a common outer region, larger ones first."""
         taken: list[tuple[int, set[int]]] = []
         members: list[list[int]] = []
         for b, scope in enumerate(self.regions.inner):
@@ -149,23 +149,26 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         return parts
 
     def _shares(self, each: RegionClass) -> tuple[Array | None, Array]:
-        """(inner regions, 1) of a class: what of their counts is in the tangent (None: nothing of any), and what beliefs are divided by."""
+        """Return the tangent's share of the counting numbers of a class, and the divisors of beliefs, (inner regions, 1).
+
+        The first is None if all shares are 0.
+        """
         tangent = (self.count - self.kept)[each.inner][:, None]
         return tangent if tangent.any() else None, (self.several + self.kept)[each.inner][:, None]
 
     def init(self) -> DoubleLoopState:
-        """The potentials of each region alone, and inner beliefs that are uniform, or random."""
+        """Return the potentials of each region, and inner beliefs that are uniform, or random."""
         pairs = self.classes[-1].pairs.stop if self.classes else 0
         sizes = np.concatenate([np.full(len(each.inner), each.states) for each in self.classes] or [np.empty(0, dtype=np.int64)])
         inner = np.log(starts.initial_marginals(self.settings, sizes))
         return DoubleLoopState(self.potential.copy(), np.zeros(pairs), inner, np.empty(0), np.empty(0), 0, 0)
 
     def step(self, state: DoubleLoopState) -> DoubleLoopState:
-        """One tangent and the minimisation of the bound; under `gbp` one round of updates."""
+        """Compute one tangent and minimise the bound; under `gbp` do one round of updates."""
         last, single = state.inner.copy(), self.settings.algorithm == "gbp"
         before = float(state.residual[-1]) if len(state.residual) else 1.0
-        # Beliefs that disagree by ε give F to first order in ε, while F is above its minimum by about the
-        # square of the residual: with ε under that square the inner loop's error does not hide the descent.
+        # If beliefs disagree by ε, F is wrong to first order in ε, while F is above its minimum by about the square of the residual.  With
+        # ε below that square, the inner loop's error does not hide the descent.
         inner = max(0.1 * self.settings.tolerance, min(LOOSEST, (INNER_SHARE * before) ** 2))
         for _ in range(1 if single else INNER_SWEEPS):
             gap = max((self._update(state, each, last) for each in self.classes), default=0.0)
@@ -179,7 +182,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         return state
 
     def _update(self, state: DoubleLoopState, each: RegionClass, last: Array) -> float:
-        """Make the outer regions of a class agree with new beliefs of its inner ones; the largest disagreement there was."""
+        """Make the outer regions of a class agree with new beliefs of its inner ones; return the largest disagreement before."""
         log_tables, k = self.groups(state.tables), each.states
         multiplier = state.multiplier[each.pairs].reshape(-1, k)
         tangent, share = self.shares[each.beliefs.start]
@@ -196,20 +199,20 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
             total = np.add.reduceat(without, each.first, axis=0)
             if tangent is not None:
                 total -= np.where(tangent == 0, 0.0, tangent * last[each.beliefs].reshape(-1, k))
-            # b_α ∝ ψ_α Π_β e^{λ_αβ}, so new multipliers λ' make the marginals of all α equal where log b_β
-            # = (log Σ b_α − λ_αβ) + λ'_αβ. The slope in b_β is 0 where c̃ log b_β + (c − c̃) log b_β^last
-            # = −Σ_α λ'_αβ. Adding up the first over α and putting in the second gives the closed form.
+            # b_α ∝ ψ_α Π_β e^{λ_αβ}, so new multipliers λ' make the marginals of all α equal if log b_β = (log Σ b_α − λ_αβ) + λ'_αβ.  The
+            # derivative in b_β is 0 if c̃ log b_β + (c − c̃) log b_β^last = −Σ_α λ'_αβ.  Summing the first over α and inserting the second
+            # gives the closed form.
             beliefs = _normalise_logs(total / share)
             wanted = beliefs[each.owner]
-            # λ' − λ = log b_β − log Σ b_α, which is also what log b_α changes by;
-            # a state that b_α excludes has −∞ on both sides and stays as it is.
+            # λ' − λ = log b_β − log Σ b_α, which is also the change of log b_α.  A state that b_α excludes has −∞ on both sides and does
+            # not change.
             change = np.where(gone, 0.0, wanted - marginal) if closed else wanted - marginal
         if np.isnan(beliefs).any():
             if self.settings.algorithm == "gbp":
                 raise Diverged(
                     "gbp failed: its beliefs are zero for all states", hint="--damping 0.5, or --algorithm double-loop, which converges"
                 )
-            # Zeros that contradict each other, or numbers further apart than a float64 holds; an exact answer alone knows which of the two.
+            # Contradictory zeros, or numbers that exceed the range of float64; only an exact algorithm can distinguish the two.
             hint = "try --algorithm junction-tree: the zeros of the factors contradict each other, or their values are too far apart"
             raise Diverged("the beliefs of the regions are zero for all states", hint=hint)
         kept = 1 - self.settings.damping if self.settings.algorithm == "gbp" else 1.0
@@ -220,7 +223,7 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         return float(np.abs(np.exp(wanted) - np.exp(marginal)).max())
 
     def free_energy(self, state: DoubleLoopState) -> float:
-        """Σ_α Σ b_α log(b_α/ψ_α) + Σ_β c_β Σ b_β log b_β."""
+        """Compute Σ_α Σ b_α log(b_α/ψ_α) + Σ_β c_β Σ b_β log b_β."""
         total = -self.constant
         for rows, potential in zip(self.groups(state.tables), self.groups(self.potential), strict=True):
             logs = _normalise_logs(rows)
@@ -235,11 +238,11 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
         return total
 
     def bytes_needed(self, state: DoubleLoopState) -> tuple[int, str]:
-        """Of the beliefs."""
+        """Return the bytes of the beliefs."""
         return 4 * self.potential.nbytes, "the beliefs of the regions"
 
     def result(self, state: DoubleLoopState) -> InferenceResult:
-        """Marginals of variables, of factors, and the Kikuchi log Z."""
+        """Return marginals of variables, of factors, and the Kikuchi log Z."""
         beliefs = [np.exp(_normalise_logs(rows)) for rows in self.groups(state.tables)]
         tables = [beliefs[group][row].reshape(self.shapes[group]) for group, row in self.place]
         cliques: list[Factor] = list(zip(self.regions.outer, tables, strict=True))
@@ -256,14 +259,14 @@ class DoubleLoop(ToTolerance[DoubleLoopState, InferenceSettings]):
 
 
 def _choose_regions(network: Network, settings: InferenceSettings) -> RegionGraph:
-    """Those of the settings; `auto` is `edges`."""
+    """Return the regions that the settings name; `auto` is `edges`."""
     if settings.region_scopes is not None:
         return region_graphs.regions_from_scopes(network, settings.region_scopes)
     return region_graphs.find_regions(network, "edges" if settings.regions == "auto" else settings.regions)
 
 
 def _normalise_logs(logs: Array) -> Array:
-    """Logarithms of rows that sum to one."""
+    """Normalise rows of logarithms so that their exponentials sum to one."""
     top = logs.max(axis=1, keepdims=True)
     result: Array = logs - top - np.log(np.exp(logs - top).sum(axis=1, keepdims=True))
     return result

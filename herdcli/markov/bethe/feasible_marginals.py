@@ -1,8 +1,8 @@
-"""Marginals that zeros allow together, to start UPS from where propagation finds none.
+"""Marginals that are compatible with the zeros of the factors, to start UPS if propagation finds none.
 
-UPS holds marginals and minimises over the trees between them, which is possible where they are those of beliefs that agree on
-every edge; from then on each iteration leaves such beliefs behind.  The first tangent of the double loop makes a convex problem
-out of the Bethe free energy, whose minimum has them: every region agrees, and no state that can be is left out.
+UPS clamps marginals and minimises over the trees between them.  This is possible if they are marginals of beliefs that agree on
+every edge; from then on each iteration produces such beliefs.  The first tangent of the double loop turns the Bethe free energy
+into a convex problem, whose minimum has them: all regions agree, and no possible state gets probability zero.
 Source: Heskes, Albers & Kappen (2003), sec. 4.
 """
 
@@ -18,14 +18,14 @@ from herdcli.markov.model.network import Factor, Network
 from herdcli.markov.model.pairwise import PairwiseNetwork
 from herdcli.schema import Array
 
-AGREE = 1e-10  # what the regions may differ by
+AGREE = 1e-10  # largest difference between regions
 
 
 def feasible_marginals(network: Network, graph: PairwiseNetwork, settings: InferenceSettings) -> Array:
-    """Marginals of all nodes, flat, auxiliary ones included."""
+    """Return marginals of all nodes, flat, including auxiliary ones."""
     loop = DoubleLoop(network, replace(settings, algorithm="double-loop", regions="edges", tolerance=AGREE))
     state = loop.init()
-    state.residual = np.array([AGREE])  # so that the first inner loop is run to its end
+    state.residual = np.array([AGREE])  # so that the first inner loop runs to convergence
     found = loop.result(loop.step(state))
     parts = [*found.nodes, *(np.empty(0) for _ in graph.auxiliary)]
     tables: dict[frozenset[int], Factor] = {frozenset(scope): (scope, p) for scope, p in found.cliques}
@@ -43,7 +43,7 @@ def _tables_holding(tables: dict[frozenset[int], Factor], scope: frozenset[int])
 
 
 def _marginalise(scope: tuple[int, ...], factor: Factor) -> Array:
-    """The marginal over a scope of a table that holds it."""
+    """Return the marginal over a scope, given a table that contains it."""
     variables, p = factor
     p = p.sum(axis=tuple(axis for axis, i in enumerate(variables) if i not in scope))
     kept = [i for i in variables if i in scope]

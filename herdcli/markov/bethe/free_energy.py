@@ -1,4 +1,4 @@
-"""Beliefs of messages, and the Bethe free energy of beliefs.
+"""Beliefs computed from messages, and the Bethe free energy of beliefs.
 
     F = Σ_ij Σ b_ij log(b_ij/ψ_ij) − Σ_i Σ b_i log ψ_i + Σ_i (1 − n_i) Σ b_i log b_i
 
@@ -19,7 +19,11 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class PairBeliefs:
-    """node  flat over all nodes; pair  flat over all edges, rows the tail of the even direction."""
+    """Beliefs of nodes and edges.
+
+    node  flat over all nodes.
+    pair  flat over all edges, rows belong to the tail of the even direction.
+    """
 
     node: Array
     pair: Array
@@ -27,9 +31,10 @@ class PairBeliefs:
 
 @dataclass(frozen=True)
 class EdgeGroup:
-    """Edges whose tables are of one shape, and where their numbers stand.
+    """Edges whose tables have one shape, with the positions of their values.
 
-    of_tail, of_head, cells  (edges, states …) places among values of messages and of tables.  logs (edges, cells)  of the tables.
+    of_tail, of_head, cells  (edges, states …) positions in the arrays of messages and of tables.
+    logs                     (edges, cells) of the tables.
     """
 
     of_tail: Array
@@ -40,8 +45,12 @@ class EdgeGroup:
 
 @dataclass(frozen=True)
 class BeliefLayout:
-    """What beliefs of any messages on a graph share: see `state_positions`; owner  the node of each of the nodes' states; log
-    potentials."""
+    """Arrays that the beliefs of all messages on a graph share.
+
+    place      see `state_positions`.
+    owner      the node of each state.
+    potential  log potentials.
+    """
 
     place: Array
     owner: Array
@@ -50,7 +59,7 @@ class BeliefLayout:
 
 
 def belief_layout(graph: PairwiseNetwork) -> BeliefLayout:
-    """For many calls of `beliefs` on one graph; it has several numbers for each of the tables'."""
+    """Return the layout for many calls of `beliefs` on one graph; it needs several times the memory of the tables."""
     with np.errstate(divide="ignore"):
         return BeliefLayout(
             state_positions(graph), np.repeat(np.arange(graph.nodes), graph.cardinality), np.log(graph.potential), list(_edge_groups(graph))
@@ -58,12 +67,12 @@ def belief_layout(graph: PairwiseNetwork) -> BeliefLayout:
 
 
 def beliefs(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array, among: BeliefLayout | None = None) -> PairBeliefs:
-    """Beliefs of nodes and edges, each normalised; nodes that are `fixed` have their `target`."""
+    """Compute the beliefs of nodes and edges, each normalised; `fixed` nodes have their `target`."""
     place = among.place if among else state_positions(graph)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs, potential = np.log(messages), among.potential if among else np.log(graph.potential)
-    # Zeros are counted apart from the sum of finite logarithms, so that a
-    # message can be taken out of its product again: −∞ − (−∞) is no number.
+    # Zeros are counted separately from the sum of finite logarithms, so that a message can be divided out of its product again: −∞ − (−∞)
+    # is not a number.
     closed, finite = np.isneginf(logs), np.where(np.isneginf(logs), 0.0, logs)
     size = int(graph.node_offset[-1])
     total = np.bincount(place, finite, size) + np.where(np.isneginf(potential), 0.0, potential)
@@ -72,7 +81,7 @@ def beliefs(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array
     node = _normalise_groups(np.where(zeros > 0, -np.inf, total), owner, graph.nodes)
     held = fixed[owner].astype(bool)
     node[held] = target[held]
-    # the weight of each directed edge's tail, laid out like the message that comes the other way
+    # the weight of each directed edge's tail, in the layout of the message in the opposite direction
     weight = np.where(zeros[place] - closed > 0, -np.inf, total[place] - finite)
     with np.errstate(divide="ignore", invalid="ignore"):
         # b_ij ∝ ψ_ij e^{λ_ji} e^{λ_ij} with e^{λ_ji} = ô_i / M_ji (5.24): then Σ_j b_ij = (ô_i / M_ji) M_ji is the given marginal.
@@ -82,14 +91,14 @@ def beliefs(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array
 
 
 def state_positions(graph: PairwiseNetwork) -> Array:
-    """(values of all messages,) the flat state of a node that each value is about."""
+    """Return the flat state of a node that each message value belongs to (values of all messages,)."""
     row = np.repeat(np.arange(len(graph.head)), np.diff(graph.message_offset))
     place: Array = graph.node_offset[graph.head[row]] + np.arange(len(row)) - graph.message_offset[row]
     return place
 
 
 def _normalise_groups(logs: Array, owner: Array, groups: int) -> Array:
-    """exp of logs, each group summing to one."""
+    """Compute exp of logs, normalised so that each group sums to one."""
     top = np.full(groups, -np.inf)
     np.maximum.at(top, owner, logs)
     p = np.exp(logs - np.where(np.isneginf(top), 0.0, top)[owner])
@@ -110,7 +119,7 @@ def _edge_groups(graph: PairwiseNetwork) -> Iterator[EdgeGroup]:
 
 
 def _pair_beliefs(graph: PairwiseNetwork, weight: Array, among: Iterable[EdgeGroup]) -> Array:
-    """b_ij ∝ ψ_ij w_i w_j; weight[message_offset[d]:] is w of the head of d, without the message d."""
+    """Compute b_ij ∝ ψ_ij w_i w_j; weight[message_offset[d]:] is w of the head of d, without the message d."""
     made = np.empty(len(graph.table))
     for each in among:
         both = weight[each.of_tail][:, :, None] + weight[each.of_head][:, None]
@@ -123,28 +132,28 @@ def _pair_beliefs(graph: PairwiseNetwork, weight: Array, among: Iterable[EdgeGro
 
 
 def free_energy(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
-    """The Bethe free energy; −log Z on trees."""
+    """Compute the Bethe free energy; it is −log Z on trees."""
     owner = np.repeat(1 - graph.degree(), graph.cardinality)
-    # 2.50 of ψ = scaled ψ times a constant: −Σ b log ψ loses the sum of the logarithms of the constants, as each belief sums to one.
+    # 2.50 with ψ = scaled ψ times a constant: −Σ b log ψ omits the sum of the logarithms of the constants, because each belief sums to one.
     pairs = _negative_entropy(beliefs.pair) - _average_log_potential(beliefs.pair, graph.table)
     nodes = owner * _negative_entropy(beliefs.node) - _average_log_potential(beliefs.node, graph.potential)
     return float(pairs.sum() + nodes.sum() - graph.log_scale)
 
 
 def _negative_entropy(p: Array) -> Array:
-    """p log p, 0 at 0."""
+    """Compute p log p, with 0 at 0."""
     result: Array = p * np.log(np.where(p > 0, p, 1.0))
     return result
 
 
 def _average_log_potential(p: Array, potential: Array) -> Array:
-    """p log ψ, 0 where p is 0 (rounding may leave p > 0 nowhere that ψ is 0)."""
+    """Compute p log ψ, with 0 where p is 0 (rounding may leave p > 0 where ψ is 0)."""
     result: Array = p * np.log(np.where((p > 0) & (potential > 0), potential, 1.0))
     return result
 
 
 def consistency_gap(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
-    """Largest difference between a node's belief and a marginal of an edge's."""
+    """Return the largest difference between a node's belief and a marginal of an edge's."""
     largest = 0.0
     for e in range(graph.edges):
         i, j = graph.tail[2 * e], graph.head[2 * e]
@@ -156,7 +165,7 @@ def consistency_gap(graph: PairwiseNetwork, beliefs: PairBeliefs) -> float:
 
 
 def to_network(graph: PairwiseNetwork, beliefs: PairBeliefs, cardinality: Array) -> tuple[list[Array], list[Factor]]:
-    """Marginals of the variables, and of pairs and larger factors."""
+    """Return marginals of the variables, and of pairs and larger factors."""
     split = np.split(beliefs.node, graph.node_offset[1:-1])
     cliques: list[Factor] = []
     for e in range(graph.edges):

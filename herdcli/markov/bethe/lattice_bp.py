@@ -1,8 +1,8 @@
-"""Belief propagation on a binary lattice in the ratio domain: messages r = M(1)/M(0), no transcendental function.
+"""Belief propagation on a binary lattice in the ratio domain: messages r = M(1)/M(0), without transcendental functions.
 
-Of a unit with cavity ratio c = e^b Π r over its other neighbours, the message over a weight w is (1 + e^w c)/(1 + c).
-Units of one colour of the chess board send at once.  Blocks of rows that workers may share have several sweeps in turn, each stage a row
-narrower at either end, and what is left between them follows: the order changes, what each message is made of does not.
+If a unit has cavity ratio c = e^b Π r over its other neighbours, its message over a weight w is (1 + e^w c)/(1 + c).
+Units of one colour of the chess board send together.  Blocks of rows, which workers may share, do several sweeps in turn, each stage a row
+narrower at either end, and the gaps between them follow.  Only the order changes, not the inputs of each message.
 Source: Teh (2003), 5.4 for 2.35.
 """
 
@@ -23,17 +23,17 @@ from herdcli.markov.model.network import Factor, Network
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-LARGEST_SUM = 300.0  # of |b| and the |weights| of a unit: products of ratios stay far inside float64
-SWEEPS = 4  # a step on large lattices; the last of them is checked
-SMALL = 20_000  # units up to which every sweep is checked, and its free energy computed
-WORTH_IT = 1000  # units from which `auto` takes it
-BAND = 128  # rows whose beliefs are worked out together
-TILE = 64  # rows, about, that are swept together several times while they are in the cache
+LARGEST_SUM = 300.0  # of |b| and the |weights| of a unit: products of ratios stay far inside the range of float64
+SWEEPS = 4  # per step on large lattices; only the last of them is checked
+SMALL = 20_000  # number of units up to which every sweep is checked, and its free energy computed
+WORTH_IT = 1000  # number of units from which `auto` uses it
+BAND = 128  # rows whose beliefs are computed together
+TILE = 64  # approximate number of rows that are swept together several times while they are in the cache
 
 
 @dataclass
 class LatticeState:
-    """Messages (4, 2, R+2, K+2) laid out as numpy_lattice says, a residual and a free energy (NaN on large lattices) a step."""
+    """Messages (4, 2, R+2, K+2) in the layout of numpy_lattice, and one residual and free energy (NaN on large lattices) per step."""
 
     messages: Array
     residual: Array
@@ -43,7 +43,12 @@ class LatticeState:
 
 @dataclass(frozen=True)
 class BinaryLattice:
-    """Biases (R, C), weights to the right and down (R, C), 0 past the border.  held  (R, C) units at their evidence, all 0 there."""
+    """A binary lattice.
+
+    bias         (R, C) biases.
+    right, down  (R, C) weights to the right and down, 0 past the border.
+    held         (R, C) units that are fixed by evidence; their biases and weights are 0.
+    """
 
     bias: Array
     right: Array
@@ -53,7 +58,7 @@ class BinaryLattice:
 
 
 def find_lattice(network: Network) -> BinaryLattice | str:
-    """The lattice that a network is, or in words why it is none that ratios can be used on."""
+    """Return the lattice of a network, or the reason in words why ratios cannot be used."""
     if network.shape is None or int(np.prod(network.shape)) != network.count:
         return "needs a network that was made as a grid"
     if network.observations():
@@ -80,7 +85,7 @@ def _place_machine(machine: CouplingList, rows: int, columns: int) -> BinaryLatt
     reach += np.abs(below)
     reach[:, 1:] += np.abs(right[:, :-1])
     reach[1:] += np.abs(below[:-1])
-    # A message (1 + e^w c)/(1 + c) is between 1 and e^w, so e^w c, with c of e^b and the other messages, is within e^±(|b| + Σ |w|).
+    # A message (1 + e^w c)/(1 + c) is between 1 and e^w.  So e^w c, with c from e^b and the other messages, is within e^±(|b| + Σ |w|).
     if reach.max(initial=0.0) > LARGEST_SUM:
         return f"needs weights that sum to at most {LARGEST_SUM:g} at a unit"
     return BinaryLattice(bias, right, below, machine.constant, machine.held.reshape(shape))
@@ -88,8 +93,13 @@ def _place_machine(machine: CouplingList, rows: int, columns: int) -> BinaryLatt
 
 @dataclass(frozen=True)
 class RowBand:
-    """Of some rows: their share of the Bethe free energy, means (r, C), the largest difference between a unit's marginal and that of
-    a pair, and beliefs of the pairs to the right and down, (E, 2, 2)."""
+    """The contribution of some rows.
+
+    energy       to the Bethe free energy.
+    mean         (r, C) means.
+    gap          largest difference between a unit's marginal and that of a pair.
+    right, down  (E, 2, 2) beliefs of the pairs to the right and down.
+    """
 
     energy: float
     mean: Array
@@ -99,7 +109,7 @@ class RowBand:
 
 
 class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
-    """`bp` with the checkerboard schedule."""
+    """The algorithm `bp` with the checkerboard schedule."""
 
     state = LatticeState
 
@@ -114,18 +124,21 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
             self.weight[side] = split_colours(np.exp(w))
 
     def init(self) -> LatticeState:
-        """Messages that say nothing."""
+        """Return uniform messages."""
         return LatticeState(np.ones_like(self.weight), np.empty(0), np.empty(0), 0)
 
     def step(self, state: LatticeState) -> LatticeState:
-        """One sweep, on large lattices four, the last one checked."""
+        """Do one sweep, or four on large lattices, where only the last is checked."""
         change, energy = self._sweep(state.messages), np.nan
         if self.sweeps == 1:
             energy = self._energy(list(self.map(lambda low: self._band(state.messages, low, False), self.bands)))
         return LatticeState(state.messages, np.append(state.residual, change), np.append(state.free_energy, energy), state.step + 1)
 
     def _sweep(self, messages: Array) -> float:
-        """All messages as often as a step does; the largest change of the last time.  Tiles that narrow, then the gaps between them."""
+        """Update all messages as often as a step does, and return the largest change of the last time.
+
+        Tiles that narrow come first, then the gaps between them.
+        """
         rows = len(self.lattice.bias)
         count = max(1, rows // TILE & ~1)
         bounds = [rows * k // count for k in range(count + 1)]
@@ -141,26 +154,26 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         return max(changes)
 
     def bytes_needed(self, state: LatticeState) -> tuple[int, str]:
-        """Of the beliefs, and of what the bands at work take."""
+        """Return the bytes of the beliefs, and of the bands that are being processed."""
         units, columns = self.lattice.bias.shape
         stored = 3 if self.settings.output_marginals == "nodes" else 30
         return 8 * (stored * units * columns + 100 * BAND * columns), "the beliefs"
 
     def _energy(self, bands: list[RowBand]) -> float:
-        """The Bethe free energy (2.50); a held unit counts as a fair coin, which is taken off."""
+        """Return the Bethe free energy (2.50); a fixed unit counts as a fair coin, which is subtracted."""
         return sum(band.energy for band in bands) - self.lattice.constant + int(self.lattice.held.sum()) * math.log(2)
 
     def _band(self, messages: Array, low: int, keep: bool = True) -> RowBand:
-        """The rows from `low` on; with `keep` the beliefs of their pairs."""
+        """Process the rows from `low` on; with `keep` return the beliefs of their pairs."""
         rows, columns = self.lattice.bias.shape
         high, last = min(low + BAND, rows), min(low + BAND + 1, rows)
         left, right, up, down = (np.log(join_colours(part[:, low : last + 2], columns)) for part in messages)
         total = self.lattice.bias[low:last] + left + right + up + down
         m, free = _sigmoid_and_softplus(total)
-        own, joined = slice(0, high - low), min(high, rows - 1) - low  # rows of the band, and how many of them have a row below
-        # 2.50 with ψ_ij = e^{w x_i x_j}: Σ b log(b/ψ) of a pair with log cavity ratios ci, cj is ci P(i) + cj P(j) − log Σ exp, as
-        # w P(i, j) cancels; and Σ b log b of a unit with log ratio t is t m − log(1 + e^t).  A cavity ratio is that of all that
-        # enters a unit less the message across the pair (5.6).
+        own, joined = slice(0, high - low), min(high, rows - 1) - low  # rows of the band, and the number of them with a row below
+        # 2.50 with ψ_ij = e^{w x_i x_j}: Σ b log(b/ψ) of a pair with log cavity ratios ci, cj is ci P(i) + cj P(j) − log Σ exp, because w
+        # P(i, j) cancels; and Σ b log b of a unit with log ratio t is t m − log(1 + e^t).  A cavity ratio contains all inputs of a unit
+        # except the message across the pair (5.6).
         energy = -float(np.sum(self.lattice.bias[low:high] * m[own]))
         energy += float(np.sum((1 - self._degree(low, high)) * (total * m - free)[own]))
         across = _pair_beliefs(total[own, :-1] - right[own, :-1], total[own, 1:] - left[own, 1:], self.lattice.right[low:high, :-1])
@@ -174,14 +187,14 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         return RowBand(energy, m[own], gap, across.tables() if keep else none, along.tables() if keep else none)
 
     def _degree(self, low: int, high: int) -> Array:
-        """(rows, C) how many neighbours the units of some rows have."""
+        """Return the number of neighbours of the units of some rows (rows, C)."""
         rows, columns = self.lattice.bias.shape
         r, c = np.arange(low, high)[:, None], np.arange(columns)
         found: Array = (r > 0) * 1 + (r < rows - 1) + (c > 0) + (c < columns - 1)
         return found
 
     def result(self, state: LatticeState) -> InferenceResult:
-        """Beliefs and the Bethe log Z."""
+        """Return beliefs and the Bethe log Z."""
         keep = self.settings.output_marginals == "all"
         bands = list(self.map(lambda low: self._band(state.messages, low, keep), self.bands))
         m = np.concatenate([band.mean for band in bands]).ravel()
@@ -197,7 +210,7 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
         return InferenceResult(nodes, cliques, attributes | {"consistency_gap": max(band.gap for band in bands)})
 
     def _cliques(self, bands: list[RowBand]) -> FlatCliques:
-        """All pairs to the right, then all pairs down."""
+        """Return all pairs to the right, then all pairs down."""
         rows, columns = self.lattice.bias.shape
         at = np.arange(rows * columns).reshape(rows, columns)
         first = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
@@ -207,7 +220,7 @@ class LatticePropagation(ToTolerance[LatticeState, InferenceSettings]):
 
 
 def _drop_held_states(scope: tuple[int, ...], p: Array, held: Array) -> Array:
-    """A pair's belief with one state only along what is held (both of its states stood for it)."""
+    """Reduce a pair's belief to one state along fixed units (their two states stand for the same one)."""
     for axis, i in enumerate(scope):
         if held[i]:
             p = p.sum(axis=axis, keepdims=True)
@@ -215,7 +228,7 @@ def _drop_held_states(scope: tuple[int, ...], p: Array, held: Array) -> Array:
 
 
 def split_colours(values: Array) -> Array:
-    """(R, C) values by colour, (2, R+2, K+2), with ones where there is no cell."""
+    """Split (R, C) values by colour, (2, R+2, K+2), with ones where there is no cell."""
     rows, columns = values.shape
     made = np.ones((2, rows + 2, (columns + 1) // 2 + 2))
     for p in (0, 1):
@@ -226,7 +239,7 @@ def split_colours(values: Array) -> Array:
 
 
 def join_colours(stored: Array, columns: int) -> Array:
-    """The inverse of `split_colours`."""
+    """Invert `split_colours`."""
     rows = stored.shape[1] - 2
     values = np.empty((rows, columns))
     for p in (0, 1):
@@ -237,7 +250,7 @@ def join_colours(stored: Array, columns: int) -> Array:
 
 
 def _sigmoid_and_softplus(t: Array) -> tuple[Array, Array]:
-    """1/(1 + e^−t) and log(1 + e^t)."""
+    """Compute 1/(1 + e^−t) and log(1 + e^t)."""
     small = np.exp(-np.abs(t))
     share = 1 / (1 + small)
     return np.where(t >= 0, share, small * share), np.maximum(t, 0.0) + np.log1p(small)
@@ -245,7 +258,12 @@ def _sigmoid_and_softplus(t: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class PairBeliefs:
-    """Beliefs of pairs, by state 00, 01, 10, 11; P(x = 1) of both ends; Σ (ci P(i) + cj P(j) − log Σ exp)."""
+    """Beliefs of pairs.
+
+    states         by state 00, 01, 10, 11.
+    first, second  P(x = 1) of both ends.
+    energy         Σ (ci P(i) + cj P(j) − log Σ exp).
+    """
 
     states: tuple[Array, Array, Array, Array]
     first: Array
@@ -253,13 +271,13 @@ class PairBeliefs:
     energy: float
 
     def tables(self) -> Array:
-        """(E, 2, 2)."""
+        """Return the tables (E, 2, 2)."""
         found: Array = np.stack(self.states, axis=-1).reshape(-1, 2, 2)
         return found
 
 
 def _pair_beliefs(ci: Array, cj: Array, w: Array) -> PairBeliefs:
-    """Pairs with log cavity ratios ci, cj and weight w."""
+    """Compute the beliefs of pairs with log cavity ratios ci, cj and weight w."""
     both = ci + cj + w
     top = np.maximum(np.maximum(ci, cj), np.maximum(both, 0.0))
     states = [np.exp(logs - top) for logs in (0.0, cj, ci, both)]

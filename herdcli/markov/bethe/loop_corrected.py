@@ -1,10 +1,10 @@
-"""Loop-corrected propagation: for each variable what the rest of the network says of its Markov blanket, made to agree between variables.
+"""Loop-corrected propagation: cavity distributions of Markov blankets, made consistent between variables.
 
     Q_i(x_i, x_∂i) ∝ ζ_i(x_∂i) Π_{I ∋ i} f_I(x_I) φ_{i,I}(x_{I∖i})
 
-ζ_i is the distribution of the blanket ∂i in the network without i, by propagation with the blanket held at each of its states; the
-corrections φ make Q_i and Q_j agree about every factor that they share.  Without them, and with a ζ_i that is a product, it is
-propagation.  Exact on trees and on one loop.  Source: Montanari & Rizzo (2005); Mooij & Kappen (2007), sec. 2, whose factors any be.
+ζ_i is the distribution of the blanket ∂i in the network without i, by propagation with the blanket fixed at each of its states.  The
+corrections φ make Q_i and Q_j agree about every factor that they share.  Without them, and with a ζ_i that is a product, the algorithm is
+propagation.  Exact on trees and on one loop.  Source: Montanari & Rizzo (2005); Mooij & Kappen (2007), sec. 2, with factors of any size.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ from herdcli.markov.model.stacked_tables import merge_factors
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_STATES = 1 << 12  # of a blanket: as many runs of propagation
+MOST_STATES = 1 << 12  # of a blanket: each is one run of propagation
 SWEEPS = 500  # of one such run
 
 
 @dataclass
 class LoopCorrectedState:
-    """log ζ of all variables and log φ of all pairs (i, I), flat; a residual an iteration; blankets that propagation did not settle on."""
+    """log ζ of all variables and log φ of all pairs (i, I), flat, and one residual per iteration.
+
+    unsettled  number of blankets for which propagation did not converge.
+    """
 
     cavity: Array
     correction: Array
@@ -47,7 +50,7 @@ class LoopCorrectedState:
 
 @dataclass(frozen=True)
 class MarkovBlanket:
-    """A variable, its blanket, the factors over it as tables of (i, ∂i), and where its numbers are in the flat arrays.
+    """A variable, its blanket, the factors over it as tables of (i, ∂i), and the positions of its values in the flat arrays.
 
     axes  of each factor's other variables in (i, ∂i).
     """
@@ -61,12 +64,12 @@ class MarkovBlanket:
     corrections: list[slice]
 
     def placed(self, table: Array, k: int) -> Array:
-        """A table over the other variables of the k-th factor, seen with all axes."""
+        """Reshape a table over the other variables of the k-th factor to all axes."""
         return table.reshape([n if axis in self.axes[k] else 1 for axis, n in enumerate(self.shape)])
 
 
 class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
-    """`loop-corrected`: a step is one variable's ζ, and after the last of these one update of all corrections."""
+    """The algorithm `loop-corrected`: each step computes one variable's ζ; after the last of these each step updates all corrections."""
 
     state = LoopCorrectedState
 
@@ -74,7 +77,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         self.network, self.settings = network, settings
         reduce_to_pairwise(
             network
-        )  # which refuses tables that span more than a float64, as propagation inside would lose their smallest values
+        )  # raises Diverged for tables that span more than float64, because propagation would lose their smallest values
         self.inner = restrict_network(network)
         self.factors = merge_factors(self.inner.network.factors())
         self.around = self._markov_blankets()
@@ -83,7 +86,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         self.note = f"loop-corrected begins with {runs} runs of propagation, one for each state of each Markov blanket"
 
     def _markov_blankets(self) -> list[MarkovBlanket]:
-        """What is around each variable.  Raises BadUsage where a blanket has too many states."""
+        """Return the Markov blanket of each variable.  Raises BadUsage if a blanket has too many states."""
         small = self.inner.network
         states = small.cardinality.tolist()
         owners: list[list[int]] = [[] for _ in states]
@@ -114,13 +117,13 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         return made
 
     def init(self) -> LoopCorrectedState:
-        """Nothing known."""
+        """Return uniform cavities and corrections."""
         last = self.around[-1]
         size = max((part.stop for around in self.around for part in around.corrections), default=0)
         return LoopCorrectedState(np.zeros(last.cavity.stop), np.zeros(size), np.empty(0), 0, 0)
 
     def step(self, state: LoopCorrectedState) -> LoopCorrectedState:
-        """The distribution of one blanket; once all are there, an update of all corrections."""
+        """Compute the distribution of one blanket; once all are known, update all corrections."""
         if state.step < len(self.around):
             around = self.around[state.step]
             state.cavity[around.cavity], settled = self._log_z_without(around)
@@ -133,7 +136,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         return replace(state, residual=np.append(state.residual, largest), step=state.step + 1)
 
     def _log_z_without(self, around: MarkovBlanket) -> tuple[Array, bool]:
-        """log Z by propagation without a variable, for each state of its blanket; and whether all of it settled."""
+        """Compute log Z by propagation without a variable, for each state of its blanket; return also whether all runs converged."""
         blanket, small = around.scope[1:], self.inner.network
         if not blanket:
             return np.zeros(1), True
@@ -156,7 +159,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
             if np.isfinite(energy):
                 found[cell] = -energy
                 settled = settled and far <= inner
-            elif _is_consistent(rest, dict(zip(blanket, states, strict=True))):  # messages that vanish where zeros alone do not make them
+            elif _is_consistent(rest, dict(zip(blanket, states, strict=True))):  # messages vanish, but zeros alone allow the states
                 found[cell], settled = np.nan, False
         known = found[np.isfinite(found)]
         if not len(known) and np.isneginf(found).all():
@@ -165,13 +168,13 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         return found - found.max(), settled
 
     def _log_terms(self, state: LoopCorrectedState, around: MarkovBlanket) -> Iterator[Array]:
-        """log ζ and every log φ of a variable, with all axes."""
+        """Yield log ζ and every log φ of a variable, with all axes."""
         yield state.cavity[around.cavity].reshape(1, *around.shape[1:])
         for k, part in enumerate(around.corrections):
             yield around.placed(state.correction[part], k)
 
     def _logs(self, state: LoopCorrectedState, around: MarkovBlanket, without: int | None = None) -> Array:
-        """log Q_i, or what it is without one factor; not normalised."""
+        """Return log Q_i, or the same without one factor; not normalised."""
         total = np.zeros(around.shape)
         for term in self._log_terms(state, around):
             total = total + term
@@ -181,14 +184,15 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         return total
 
     def _match_factor_marginals(self, state: LoopCorrectedState, around: MarkovBlanket, k: int) -> float:
-        """Make φ_{i,I} what the other variables of factor I say of them; how far they were apart."""
+        """Update φ_{i,I} to agree with the other variables of factor I; return how far they were apart."""
         i, a = around.scope[0], around.factors[k]
         members = self.factors[a][0]
         others = [j for j in members if j != i]
         if not others:
             return 0.0
-        # Q_i and Q_j without f_I are both the network's distribution without f_I, summed over all but I ∖ i (Mooij & Kappen 2007,
-        # sec. 2.3): φ_{i,I} becomes the geometric mean of what all j ∈ I ∖ i say of it over what Q_i says but for φ_{i,I}.
+        # Q_i and Q_j without f_I both approximate the network's distribution without f_I, summed over all variables except I ∖ i (Mooij &
+        # Kappen 2007, sec. 2.3).  φ_{i,I} becomes the geometric mean of the marginals from all j ∈ I ∖ i, divided by the marginal from Q_i
+        # without φ_{i,I}.
         said = np.mean(
             [self._conditional_log_marginal(state, self.around[j], self.around[j].factors.index(a), set(others)) for j in others], axis=0
         )
@@ -204,7 +208,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         return apart
 
     def _conditional_log_marginal(self, state: LoopCorrectedState, around: MarkovBlanket, k: int, others: set[int]) -> Array:
-        """log of the marginal over some variables, in increasing order, of Q_i without its k-th factor."""
+        """Return the log of the marginal over some variables, in increasing order, of Q_i without its k-th factor."""
         logs = self._logs(state, around, k)
         kept = [axis for axis, j in enumerate(around.scope) if j in others]
         found = _log_sum(logs, tuple(axis for axis in range(len(around.scope)) if axis not in kept))
@@ -215,20 +219,20 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
         return found - total
 
     def met(self, state: LoopCorrectedState) -> bool:
-        """Whether the variables agree about their factors."""
+        """Return True if the variables agree about their factors."""
         return state.step > len(self.around) and super().met(state)
 
     def bytes_needed(self, state: LoopCorrectedState) -> tuple[int, str]:
-        """Of the beliefs."""
+        """Return the bytes of the beliefs."""
         return 8 * sum(math.prod(around.shape) for around in self.around), "the beliefs of Markov blankets"
 
     def memory(self) -> int:
-        """Of log ζ and log φ."""
+        """Return the bytes of log ζ and log φ."""
         last = self.around[-1]
         return 16 * int(last.cavity.stop + sum(part.stop - part.start for around in self.around for part in around.corrections))
 
     def result(self, state: LoopCorrectedState) -> InferenceResult:
-        """Marginals of each Q_i, and of each factor from that of its first variable.  There is no log Z."""
+        """Return the marginals of each Q_i, and of each factor from that of its first variable.  There is no log Z."""
         nodes, beliefs = [], []
         for around in self.around:
             logs = self._logs(state, around)
@@ -250,7 +254,7 @@ class LoopCorrected(ToTolerance[LoopCorrectedState, InferenceSettings]):
 
 
 def _condition_potential(potential: Array, offset: Array, blanket: tuple[int, ...], states: tuple[int, ...]) -> Array:
-    """Potentials with some nodes at one state each."""
+    """Return potentials with some nodes fixed at one state each."""
     made = potential.copy()
     for i, x in zip(blanket, states, strict=True):
         made[offset[i] : offset[i + 1]] = 0.0
@@ -259,7 +263,7 @@ def _condition_potential(potential: Array, offset: Array, blanket: tuple[int, ..
 
 
 def _is_consistent(network: Network, states: dict[int, int]) -> bool:
-    """Does arc consistency leave the other variables a state beside these?"""
+    """Return True if arc consistency leaves the other variables a state in addition to these."""
     try:
         possible_states.possible_states(condition_network(network, states))
     except NegativeResult:
@@ -268,11 +272,11 @@ def _is_consistent(network: Network, states: dict[int, int]) -> bool:
 
 
 def _has_possible_states(potential: Array, offset: Array, blanket: tuple[int, ...]) -> bool:
-    """Has each of some nodes a state left?"""
+    """Return True if each of these nodes has a possible state."""
     return all(potential[offset[i] : offset[i + 1]].any() for i in blanket)
 
 
 def _log_sum(logs: Array, axes: tuple[int, ...]) -> Array:
-    """log Σ exp over some axes; −∞ where every entry is."""
+    """Compute log Σ exp over some axes; −∞ if every entry is −∞."""
     made: Array = np.logaddexp.reduce(logs, axis=axes)
     return made

@@ -1,6 +1,6 @@
 """Loopy belief propagation (sum-product), its schedules and damping; with observed marginals, loopy iterative scaling.
 
-Where no node is fixed an iteration applies (5.23), belief propagation.  Where marginals are observed it applies (5.24) at
+If no node is fixed, an iteration applies (5.23), belief propagation.  If marginals are observed, it applies (5.24) at
 those nodes, which is loopy IS (algorithm 5.1).  On trees both are exact.  Source: Teh (2003), sec. 5.3.1 and 5.6.1;
 residual schedule: Elidan, McGraw & Koller (2006).
 """
@@ -24,15 +24,18 @@ from herdcli.markov.model.pairwise import PairwiseNetwork, reduce_to_pairwise
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MESSAGES_WITH_ENERGY = 200_000  # above, the free energy is computed every tenth iteration
-SWEPT = 200_000  # messages above which sweeps come before the residual schedule
+MESSAGES_WITH_ENERGY = 200_000  # number of messages above which the free energy is computed every tenth iteration only
+SWEPT = 200_000  # number of messages above which sweeps come before the residual schedule
 SMALLEST_MESSAGE = 1e-300  # of a message whose largest value is 1
-PATIENCE = 20  # sweeps, of which the last half must have halved the residual
+PATIENCE = 20  # number of sweeps; the last half of them must have halved the residual
 
 
 @dataclass
 class PropagationState:
-    """Messages (flat), and a residual and a free energy an iteration.  pending and tree serve the residual schedule."""
+    """Messages (flat), and one residual and free energy per iteration.
+
+    pending, tree  next messages and a tournament tree of their changes, for the residual schedule.
+    """
 
     messages: Array
     residual: Array
@@ -44,7 +47,7 @@ class PropagationState:
 
 
 class PropagationRun(Protocol):
-    """What a certificate is made of."""
+    """A run on messages with the data for its convergence attributes."""
 
     residual: Array
     free_energy: Array
@@ -53,7 +56,7 @@ class PropagationRun(Protocol):
 
 
 class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasStateShapes[PropagationState]):
-    """`bp` and `loopy-is` on the pairwise reduction of a network."""
+    """The algorithms `bp` and `loopy-is` on the pairwise reduction of a network."""
 
     state = PropagationState
 
@@ -62,7 +65,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         self.graph = reduce_to_pairwise(network)
         self.damping = settings.damping_schedule or (settings.damping,)
         self.residual_schedule = settings.schedule in ("auto", "residual") and self.damping == (0.0,)
-        # What changes most is looked for all over memory, so that where messages fill no cache it takes six times as long as sweeps.
+        # The residual schedule accesses memory randomly; if the messages do not fit into the cache, it takes six times as long as sweeps.
         self.sweeping = self.residual_schedule and settings.schedule == "auto" and 2 * self.graph.edges > SWEPT
         self.fixed, self.target = self.graph.fixed_marginals(network.observations())
         self.order = forward_backward_order(self.graph)
@@ -71,7 +74,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         self.note = reduction_note(self.graph)
 
     def like(self) -> PropagationState:
-        """The first messages; those by residual are not propagated yet."""
+        """Return the initial messages, without the arrays of the residual schedule filled."""
         first = starts.initial_messages(self.settings, self.graph)
         state = PropagationState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         if self.residual_schedule and not self.sweeping:
@@ -79,19 +82,19 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         return state
 
     def _room(self, state: PropagationState) -> None:
-        """What the residual schedule keeps beside the messages."""
+        """Allocate the arrays of the residual schedule."""
         state.pending = state.messages.copy()
         state.tree = np.zeros(2 << max(1, (2 * self.graph.edges - 1).bit_length()))
 
     def init(self) -> PropagationState:
-        """Uniform messages, or random ones."""
+        """Return uniform messages, or random ones."""
         state = self.like()
         if len(state.tree):
             self._look(state)
         return state
 
     def _look(self, state: PropagationState) -> None:
-        """Every message's next one, and how much it would change."""
+        """Compute the next value of every message, and how much each would change."""
         every = np.arange(2 * self.graph.edges, dtype=np.int32)
         self._check(self._update(every, state.messages, state.pending, 0.0)[1])
         level = largest_changes(state.messages, state.pending, self.graph.message_offset)
@@ -102,7 +105,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
             leaves //= 2
 
     def step(self, state: PropagationState) -> PropagationState:
-        """Every message once (residual: as many updates as there are messages)."""
+        """Update every message once (residual schedule: do as many updates as there are messages)."""
         if self.sweeping and not len(state.tree) and is_slow(state.residual):
             self._room(state)
             self._look(state)
@@ -115,9 +118,9 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
             out = state.messages.copy() if parallel else state.messages
             damping = self.damping[min(state.step * len(self.damping) // self.steps, len(self.damping) - 1)]
             residual, bad = self._update(self.order, state.messages, out, damping)
-            # Where an undamped update changes a message by δ, a damped one does by (1 − damping) δ (5.28,
-            # whose α is 1 − damping; in logarithms 5.29): heavy damping would look like convergence.
-            residual /= 1 - damping  # what an undamped update would change, to first order
+            # If an undamped update changes a message by δ, a damped one changes it by (1 − damping) δ (5.28, with α = 1 − damping; in
+            # logarithms 5.29): heavy damping would look like convergence.
+            residual /= 1 - damping  # the change of an undamped update, to first order
             state.messages = out
         self._check(bad)
         scaling = int(self.fixed[self.graph.tail[self.order]].sum())
@@ -142,30 +145,30 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         refuse_zero_message(self.network, self.graph, bad)
 
     def met(self, state: PropagationState) -> bool:
-        """Is the residual at the tolerance?  (NaN is not.)"""
+        """Return True if the residual is at most the tolerance.  A residual of NaN is not."""
         return self.graph.edges == 0 or super().met(state)
 
     def beliefs(self, state: PropagationState) -> bethe.PairBeliefs:
-        """Beliefs of the present messages."""
+        """Compute the beliefs of the present messages."""
         if self.layout is None and 2 * self.graph.edges <= MESSAGES_WITH_ENERGY:
             self.layout = bethe.belief_layout(self.graph)
         return bethe.beliefs(self.graph, state.messages, self.fixed, self.target, self.layout)
 
     def bytes_needed(self, state: PropagationState) -> tuple[int, str]:
-        """Of the beliefs, or of the dense inverse."""
+        """Return the bytes of the beliefs, or of the dense inverse."""
         return result_memory(self.graph, self.settings.linear_response)
 
     def result(self, state: PropagationState) -> InferenceResult:
-        """Beliefs and the Bethe log Z."""
+        """Return beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
         warning = lost_state_warning(self.network, self.graph, state.messages, self.fixed)
         return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response, warning)
 
 
 def lost_state_warning(network: Network, graph: PairwiseNetwork, messages: Array, fixed: Array) -> str:
-    """A warning where a message is zero, or nearly, at a state that the zeros of the factors allow: a float64 did not hold it.
+    """Return a warning if a message underflows at a state that the zeros of the factors allow, "" otherwise.
 
-    "" where nothing is lost.  With given marginals, which may have zeros of their own, nothing is said.
+    With given marginals, which may have zeros of their own, there is no warning.
     """
     small = messages < SMALLEST_MESSAGE
     if not small.any() or fixed.any():
@@ -181,14 +184,16 @@ def lost_state_warning(network: Network, graph: PairwiseNetwork, messages: Array
 
 
 def is_slow(residual: Array) -> bool:
-    """Have sweeps of all messages come no nearer to a fixed point of late?"""
+    """Return True if recent sweeps of all messages came no closer to a fixed point."""
     return len(residual) >= PATIENCE and not residual[-1] < 0.5 * residual[-1 - PATIENCE // 2]
 
 
 def largest_changes(before: Array, after: Array, offset: Array) -> Array:
-    """(E,) the largest change of any entry of each message relative to the larger of the two, by which `fast.update_messages` counts.
+    """Return the largest relative change of each message (E,), as in `fast.update_messages`.
 
-    before, after  (M,) positive or 0.  offset  (E + 1,) where each message begins.
+    The change of an entry is relative to the larger of its two values.
+    before, after  (M,) positive or 0.
+    offset         (E + 1,) the start of each message.
     """
     larger = np.maximum(before, after)
     change = np.divide(np.abs(after - before), larger, out=np.zeros_like(larger), where=larger > 0)
@@ -196,7 +201,7 @@ def largest_changes(before: Array, after: Array, offset: Array) -> Array:
 
 
 def result_memory(graph: PairwiseNetwork, linear_response: bool) -> tuple[int, str]:
-    """Bytes of the beliefs, or of linear response, and what they are for."""
+    """Return the bytes of the beliefs, or of linear response, with a description."""
     if linear_response:
         return 24 * int(graph.cardinality[: graph.variables].sum()) ** 2, "the linear response"
     return 16 * (len(graph.table) + int(graph.message_offset[-1])), "the beliefs"
@@ -211,9 +216,9 @@ def bethe_result(
     response: Array | None = None,
     warning: str = "",
 ) -> InferenceResult:
-    """Beliefs, −F as log Z, and the certificate of a run on messages.
+    """Return beliefs, −F as log Z, and the convergence attributes of a run on messages.
 
-    response  (N,) uint8 the nodes with an observed marginal, where covariances by linear response are wanted.
+    response  (N,) uint8 the nodes with an observed marginal, if covariances by linear response are requested.
     """
     energy = bethe.free_energy(graph, beliefs)
     nodes, cliques = bethe.to_network(graph, beliefs, network.cardinality)
@@ -232,8 +237,10 @@ def bethe_result(
 
 
 def forward_backward_order(graph: PairwiseNetwork) -> Array:
-    """Directed edges towards higher nodes by rising tail, then towards lower ones by falling tail; exact in one pass
-    where nodes are numbered along a chain."""
+    """Order directed edges: those to higher nodes by increasing tail, then those to lower nodes by decreasing tail.
+
+    One pass is exact if nodes are numbered along a chain.
+    """
     every = np.arange(2 * graph.edges)
     up = graph.head > graph.tail
     forward, back = every[up], every[~up]
@@ -243,7 +250,7 @@ def forward_backward_order(graph: PairwiseNetwork) -> Array:
 
 
 def reduction_note(graph: PairwiseNetwork) -> str:
-    """What the user is told of larger factors."""
+    """Return the note for the user about factors that became auxiliary nodes."""
     if not graph.auxiliary:
         return ""
     count = len(graph.auxiliary)
@@ -252,8 +259,11 @@ def reduction_note(graph: PairwiseNetwork) -> str:
 
 
 def refuse_zero_message(network: Network, graph: PairwiseNetwork, bad: int) -> None:
-    """Raise Diverged where an update left no state.  Zeros alone never do (support.py), but values that a float64 does not hold, and
-    given marginals that zeros contradict."""
+    """Raise Diverged if an update left no state possible.
+
+    Zeros alone never cause this (possible_states.py), but values outside the range of float64 can, and given marginals that contradict
+    zeros.
+    """
     if bad < 0:
         return
     i, j = int(graph.tail[bad]), int(graph.head[bad])

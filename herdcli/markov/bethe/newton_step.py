@@ -1,8 +1,8 @@
-"""A damped Newton step on the marginals of all hidden variables at once, which UPS starts its next iteration from.
+"""A damped Newton step on the marginals of all hidden variables together, as the starting point of the next UPS iteration.
 
-Where a step of UPS ends, the Bethe free energy has no slope along the marginals of free variables, and along those of the
+At the end of a UPS step, the Bethe free energy has zero slope along the marginals of free variables, and along those of the
 clamped ones the slope log b_i − log ψ_i − Σ_k log M_ki.  The step minimises the model with the curvature plus a multiple of
-Fisher's metric (Levenberg–Marquardt), by conjugate gradients; where they meet negative curvature the multiple grows.
+the Fisher metric (Levenberg–Marquardt), by conjugate gradients; if they find negative curvature, the multiple is increased.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from herdcli.markov.model.pairwise import PairwiseNetwork
 from herdcli.schema import Array
 
 ACCURACY = 0.01  # of the linear system, in the preconditioner's norm
-MOST = 2000  # iterations on it
-LEAST_SHIFT = 1e-3  # once the curvature is negative somewhere
+MOST = 2000  # iterations of conjugate gradients
+LEAST_SHIFT = 1e-3  # once negative curvature was found
 LARGEST_SHIFT = 1e12
 
 
@@ -31,10 +31,12 @@ def newton_proposal(
     accuracy: float,
     reach: float,
 ) -> tuple[Array, float] | None:
-    """Marginals of all nodes after the step, and the multiple of the metric that it took; None where there is no step.
+    """Return the marginals of all nodes after the step, and the multiple of the metric that it used; None if there is no step.
 
-    beliefs      beliefs of an iteration that has ended, of `messages`.  observed (N,) uint8.  clamped  nodes, increasing.
-    reach      largest change of any log b.
+    beliefs   beliefs of a finished iteration, computed from `messages`.
+    observed  (N,) uint8.
+    clamped   nodes, increasing.
+    reach     largest change of any log b.
     """
     try:
         second = bethe_hessian(graph, beliefs, observed)
@@ -57,12 +59,12 @@ def newton_proposal(
 
 
 def _gradient(graph: PairwiseNetwork, beliefs: bethe.PairBeliefs, messages: Array, clamped: Array, index: Array, reference: Array) -> Array:
-    """∂F/∂b over the coordinates."""
+    """Compute ∂F/∂b over the coordinates."""
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # dG_ij = Σ log(b_ij/ψ_ij) db_ij has slope log w_i in b_i, with w_i = b_i/M_ji where i is
-        # clamped (5.24).  So ∂F/∂b_i = Σ_j (log b_i − log M_ji) + (1 − n) log b_i − log ψ_i, in which n
-        # log b_i cancel.  Where i is free 5.5 makes it a constant, and Σ db_i = 0 takes constants out.
+        # dG_ij = Σ log(b_ij/ψ_ij) db_ij has slope log w_i in b_i, with w_i = b_i/M_ji if i is clamped (5.24).  So ∂F/∂b_i = Σ_j (log b_i −
+        # log M_ji) + (1 − n) log b_i − log ψ_i, in which n log b_i cancel.  If i is free, 5.5 makes it a constant, and Σ db_i = 0 removes
+        # constants.
         value = np.log(beliefs.node) - np.log(graph.potential) - np.bincount(bethe.state_positions(graph), np.log(messages), len(owner))
         value -= value[reference[owner]]
     among = np.isin(owner, clamped) & (index >= 0)
@@ -77,8 +79,8 @@ def _move_marginal(graph: PairwiseNetwork, node: Array, index: Array, reference:
     change = np.zeros(len(node))
     change[inside] = step[index[inside]]
     change[reference] = -np.bincount(owner, change, graph.nodes)
-    # b e^{Δ/b} = b + Δ to first order, and positive whatever Δ; a plain sum
-    # would leave the simplex where the quadratic model reaches too far.
+    # b e^{Δ/b} = b + Δ to first order, and is positive for any Δ; a plain sum would leave the simplex if the quadratic model reaches too
+    # far.
     relative = np.divide(change, node, out=np.zeros_like(node), where=node > 0)
     moved = node * np.exp(np.clip(relative, -reach, reach))
     result: Array = moved / np.bincount(owner, moved, graph.nodes)[owner]
@@ -86,7 +88,7 @@ def _move_marginal(graph: PairwiseNetwork, node: Array, index: Array, reference:
 
 
 def conjugate_gradients(matrix: csr_matrix, diagonal: Array, right: Array, accuracy: float) -> Array | None:
-    """x of matrix x = right, preconditioned by a diagonal; None once the matrix is seen not to be positive definite.
+    """Solve matrix x = right with a diagonal preconditioner; return None if the matrix is found not to be positive definite.
 
     Source: Hestenes & Stiefel (1952).
     """
@@ -101,8 +103,8 @@ def conjugate_gradients(matrix: csr_matrix, diagonal: Array, right: Array, accur
         bend = float(direction @ image)
         if not bend > 0:
             return None
-        # Along a direction d the model ½ x'Ax − r'x is least at x + (r'P⁻¹r / d'Ad) d, r the residual and P the
-        # preconditioner; the next direction is P⁻¹r made A-conjugate to d by the ratio of r'P⁻¹r after and before.
+        # Along a direction d the model ½ x'Ax − r'x has its minimum at x + (r'P⁻¹r / d'Ad) d, where r is the residual and P the
+        # preconditioner.  The next direction is P⁻¹r, made A-conjugate to d by the ratio of r'P⁻¹r after and before.
         x += (size / bend) * direction
         rest -= (size / bend) * image
         scaled = rest / diagonal

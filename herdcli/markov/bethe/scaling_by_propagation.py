@@ -1,6 +1,6 @@
-"""Iterative scaling with marginals by loopy belief propagation: IS+BP, one node at a time, and GIS+BP, all at once.
+"""Iterative scaling with marginals by loopy belief propagation: IS+BP, one node at a time, and GIS+BP, all nodes together.
 
-The potential of an observed node takes up its multiplier, ψ_i ← ψ_i (ô_i / Q_i)^s, with Q by propagation run to
+The potential of an observed node includes its multiplier, ψ_i ← ψ_i (ô_i / Q_i)^s, with Q by propagation run to
 convergence: s = 1 (5.16) or 1/|V| (5.17).  Source: Teh (2003), algorithm 5.2 and sec. 5.4.1.
 """
 
@@ -25,13 +25,13 @@ INNER_ITERATIONS = 1000
 
 @dataclass
 class ScalingState(loopy_propagation.PropagationState):
-    """Messages, potentials with the multipliers in them, and the largest marginal error and free energy a scaling."""
+    """Messages, potentials that include the multipliers, and the largest marginal error and free energy of each scaling."""
 
     potential: Array | None = None
 
 
 class ScalingByPropagation(ToTolerance[ScalingState, InferenceSettings], HasStateShapes[ScalingState]):
-    """`is-bp` and `gis-bp` on the pairwise reduction of a network."""
+    """The algorithms `is-bp` and `gis-bp` on the pairwise reduction of a network."""
 
     state = ScalingState
 
@@ -46,13 +46,13 @@ class ScalingByPropagation(ToTolerance[ScalingState, InferenceSettings], HasStat
         self.note = loopy_propagation.reduction_note(self.graph)
 
     def like(self) -> ScalingState:
-        """Uniform messages."""
+        """Return uniform messages."""
         state = ScalingState(self.graph.uniform_messages(), np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         state.potential = self.graph.potential.copy()
         return state
 
     def init(self) -> ScalingState:
-        """Converged messages of the unscaled network."""
+        """Return converged messages of the unscaled network."""
         state = self.like()
         self._propagate(state)
         return state
@@ -63,7 +63,7 @@ class ScalingByPropagation(ToTolerance[ScalingState, InferenceSettings], HasStat
         return replace(self.graph, potential=state.potential)
 
     def _propagate(self, state: ScalingState) -> bool:
-        """Belief propagation to convergence; whether it got there."""
+        """Run belief propagation to convergence; return True if it converged."""
         sweeps, inner = np.zeros(1, dtype=np.int64), 0.1 * self.settings.tolerance
         arrays = self._scaled(state).arrays
         change, bad = fast.settle(
@@ -82,14 +82,14 @@ class ScalingByPropagation(ToTolerance[ScalingState, InferenceSettings], HasStat
         power = 1 / max(1, len(self.turns)) if together else 1.0
         for i in chosen:
             own = slice(self.graph.node_offset[i], self.graph.node_offset[i + 1])
-            # With the other potentials held, b_i(x) is proportional to f_i(x): f_i ← f_i p_i / b_i makes it p_i at once.  All nodes
-            # together (GIS) would overshoot, and share the step: each takes the power 1/nodes of it.
+            # With the other potentials fixed, b_i(x) is proportional to f_i(x): f_i ← f_i p_i / b_i makes it p_i in one step.  All nodes
+            # together (GIS) would overshoot, so each takes the power 1/nodes of this step.
             ratio = np.divide(self.observed[i], node[own], out=np.zeros(own.stop - own.start), where=node[own] > 0)
             scaled = state.potential[own] * ratio**power
             state.potential[own] = scaled / scaled.max()
         settled = self._propagate(state)
         found = self.beliefs(state)
-        # The scaled node's marginal is right by construction, but only under beliefs that are those of converged messages.
+        # The scaled node's marginal is correct by construction, but only for beliefs of converged messages.
         residual = self._error(found.node) if settled else np.inf
         made = replace(state, step=state.step + 1, updates=state.updates + np.array([len(chosen), 0]))
         made.residual = np.append(state.residual, residual)
@@ -101,13 +101,13 @@ class ScalingByPropagation(ToTolerance[ScalingState, InferenceSettings], HasStat
         return max((float(np.abs(node[offset[i] : offset[i + 1]] - p).max()) for i, p in self.observed.items()), default=0.0)
 
     def beliefs(self, state: ScalingState) -> bethe.PairBeliefs:
-        """Beliefs of the present messages and potentials."""
+        """Compute the beliefs of the present messages and potentials."""
         return bethe.beliefs(self._scaled(state), state.messages, self.free, self.nothing)
 
     def bytes_needed(self, state: ScalingState) -> tuple[int, str]:
-        """Of the beliefs."""
+        """Return the bytes of the beliefs."""
         return loopy_propagation.result_memory(self.graph, False)
 
     def result(self, state: ScalingState) -> InferenceResult:
-        """Beliefs, and the Bethe free energy of the unscaled potentials."""
+        """Return beliefs, and the Bethe free energy of the unscaled potentials."""
         return loopy_propagation.bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state))

@@ -1,4 +1,4 @@
-"""Random first states, and the distinct fixed points that runs from several of them end in."""
+"""Random initial states, and the distinct fixed points of runs from several of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SAME = 1e-4  # largest difference of marginals within one fixed point
 
 
 def start_generator(settings: InferenceSettings) -> np.random.Generator:
-    """Random numbers of the start that the settings ask for."""
+    """Return the random generator for the start that the settings name."""
     return generator(settings.seed, Stream.INITIAL, unit=settings.start)
 
 
 def initial_messages(settings: InferenceSettings, graph: PairwiseNetwork) -> Array:
-    """Uniform messages, or those whose beliefs are random marginals."""
+    """Return uniform messages, or messages whose beliefs are random marginals."""
     if settings.start == 0:
         return graph.uniform_messages()
     owner = np.repeat(np.arange(graph.nodes), graph.cardinality)
@@ -40,12 +40,12 @@ def initial_messages(settings: InferenceSettings, graph: PairwiseNetwork) -> Arr
 
 
 def initial_marginals(settings: InferenceSettings, cardinality: Array, tilt: float = 0.0) -> Array:
-    """Marginals of all nodes, flat: uniform but for a relative deviation `tilt`, or drawn uniformly from the simplex."""
+    """Return marginals of all nodes, flat: uniform except for a relative deviation `tilt`, or drawn uniformly from the simplex."""
     owner = np.repeat(np.arange(len(cardinality)), cardinality)
     if settings.start == 0:
         weight = np.exp(tilt * start_generator(settings).standard_normal(len(owner))) if tilt else np.ones(len(owner))
     else:
-        # Exponentials divided by their sum are uniform on the simplex; the constant keeps every state alive.
+        # Exponentials divided by their sum are uniform on the simplex; the constant keeps every state's probability positive.
         weight = start_generator(settings).standard_exponential(len(owner)) + 1e-3
     result: Array = weight / np.bincount(owner, weight, len(cardinality))[owner]
     return result
@@ -53,14 +53,16 @@ def initial_marginals(settings: InferenceSettings, cardinality: Array, tilt: flo
 
 @dataclass(frozen=True, kw_only=True)
 class BeliefsShard(Shard):
-    """What came of some of the first states, each an artifact of its own."""
+    """The results from some of the initial states, each an artifact of its own."""
 
     parts: list[Beliefs]
 
 
 def best_start(results: Sequence[Beliefs]) -> Beliefs:
-    """The converged result of lowest free energy, with the free energies of all distinct fixed points, lowest first, and how
-    many runs ended in each; the first result where none converged."""
+    """Return the converged result of lowest free energy; the first result if none converged.
+
+    It also has the free energies of all distinct fixed points, lowest first, and the number of runs that ended in each.
+    """
     found: list[tuple[Beliefs, int]] = []
     for each in results:
         if not each.converged:

@@ -1,12 +1,12 @@
-"""Unified propagation and scaling: the Bethe free energy goes down in every iteration, on every network.
+"""Unified propagation and scaling: the Bethe free energy decreases in every iteration, on every network.
 
-Each iteration clamps some nodes at their present marginals, so that what is free are trees, and minimises the Bethe free
+Each iteration clamps some nodes at their present marginals, so that the free nodes form trees, and minimises the Bethe free
 energy over those exactly (UPS-T).  The next iteration clamps others.  Source: Teh (2003), algorithm 5.4 and thm 5.6.2.
 
-Such coordinate descent is slow where couplings are strong.  So with clamp sets of our own choice the marginals that are
-clamped next are first moved by a damped Newton step (newton_step.py); where the free energy then does not fall, the iteration is
-done again from the present ones.  Where all variables have two states every node is clamped: the trees are pairs, in closed
-form (binary_edges.py), and nothing is left to scale.
+Such coordinate descent is slow if couplings are strong.  So with automatic clamp sets the marginals that are
+clamped next are first moved by a damped Newton step (newton_step.py).  If the free energy then does not decrease, the iteration is
+repeated from the present ones.  If all variables are binary, every node is clamped: the trees are pairs, in closed
+form (binary_edges.py), and no scaling is left.
 """
 
 from __future__ import annotations
@@ -35,21 +35,25 @@ from herdcli.markov.model.pairwise import reduce_to_pairwise
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-INNER_SWEEPS = 1000  # trees whose zeros make messages vanish never settle
-FIRST = 200  # sweeps of propagation to start from where factors have zeros
-AGREED = 1e-3  # change of messages up to which their marginals can be held together
-LOOSEST = 1e-5  # tolerance on trees; from then on it falls with the free energy's distance from its minimum,
-INNER_SHARE = 0.1  # the square of the residual, to the square of this share
+INNER_SWEEPS = 1000  # trees whose zeros make messages vanish never converge
+FIRST = 200  # initial sweeps of propagation if factors have zeros
+AGREED = 1e-3  # change of messages up to which their marginals can be clamped together
+LOOSEST = 1e-5  # tolerance on trees; later it decreases with the free energy's distance from its minimum,
+INNER_SHARE = 0.1  # i.e. with the square of this share of the residual
 PLAIN = 3  # iterations before the first Newton step
-LEAST_REACH, MOST_REACH = 1.0, 50.0  # largest change of log b; it doubles where a step does well
+LEAST_REACH, MOST_REACH = 1.0, 50.0  # largest change of log b; it doubles after a good step
 TRIES = 3  # dampings of a Newton step, each ten times the one before; then trees are tried
-TILT = 0.01  # of the first marginals where uniform ones are stationary
+TILT = 0.01  # of the initial marginals if uniform ones are stationary
 POLISH = 1e-4  # residual from which Newton's method on messages is tried
 
 
 @dataclass
 class UPSState(PropagationState):
-    """`pending` holds the marginals that were clamped, at `clamped` nodes; shift and reach bound the next Newton step."""
+    """Messages and the clamped nodes.
+
+    pending       marginals at the `clamped` nodes.
+    shift, reach  bounds of the next Newton step.
+    """
 
     shift: float = 1.0
     reach: float = 1.0
@@ -57,7 +61,7 @@ class UPSState(PropagationState):
 
 
 class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
-    """`ups` on the pairwise reduction of a network."""
+    """The algorithm `ups` on the pairwise reduction of a network."""
 
     state = UPSState
 
@@ -79,15 +83,15 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
             raise BadUsage("ups-t needs a network whose loops are all broken by observed variables", hint="--algorithm ups")
 
     def like(self) -> UPSState:
-        """The first messages."""
+        """Return the initial messages."""
         first = starts.initial_messages(self.settings, self.graph)
         return UPSState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
 
     def init(self) -> UPSState:
-        """Uniform messages, or random ones; where factors have zeros, those of a few sweeps of propagation.
+        """Return uniform messages, or random ones; if factors have zeros, those after a few sweeps of propagation.
 
-        Marginals that the zeros forbid together cannot be clamped together, and propagation makes them agree; where it does
-        not converge, the first marginals come from a convex problem.
+        Marginals that the zeros forbid together cannot be clamped together, and propagation makes them agree; if it does
+        not converge, the initial marginals come from a convex problem.
         """
         state = self.like()
         if not self.graph.table.all():
@@ -102,7 +106,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         return state
 
     def step(self, state: UPSState) -> UPSState:
-        """One iteration, and the residual of the fixed-point equations after it."""
+        """Do one iteration, and compute the residual of the fixed-point equations after it."""
         if self.tables is not None and (made := self._iterate_all_clamped(state, self.tables)) is not None:
             return made
         found = self.beliefs(state)
@@ -125,12 +129,12 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         return max(0.1 * self.settings.tolerance, min(LOOSEST, (INNER_SHARE * last) ** 2))
 
     def _iterate_all_clamped(self, state: UPSState, tables: Array) -> UPSState | None:
-        """An iteration with every node clamped, where the trees are pairs in closed form and only the Newton step moves.
+        """Do an iteration with every node clamped, where the trees are pairs in closed form and only the Newton step moves marginals.
 
-        It begins at uniform marginals, or random ones.  None where no damping makes the free energy fall.
+        It begins at uniform marginals, or random ones.  Returns None if no damping decreases the free energy.
         """
         if state.step == 0:
-            for tilt in (0.0, TILT):  # where uniform marginals are stationary they may be a saddle
+            for tilt in (0.0, TILT):  # stationary uniform marginals may be a saddle point
                 start = starts.initial_marginals(self.settings, self.graph.cardinality, tilt)
                 made, bad = self._pairs_all_clamped(state, tables, np.where(self.fixed[self.owner] == 1, self.target, start), 1.0)
                 if bad >= 0 or made.residual[-1] > POLISH:
@@ -154,7 +158,7 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         return None
 
     def _pairs_all_clamped(self, state: UPSState, tables: Array, node: Array, shift: float) -> tuple[UPSState, int]:
-        """The state with all nodes clamped at these marginals; and an edge whose belief is too small for a float64, or −1."""
+        """Return the state with all nodes clamped at these marginals, and an edge whose belief underflows, or −1."""
         ratio, pair = binary_edges.bouncing_messages(self.graph, tables, node)
         if (strange := np.flatnonzero(~np.isfinite(ratio))).size:
             return state, int(strange[0])
@@ -164,13 +168,13 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         return replace(made, clamped=self.hidden, shift=shift), bad
 
     def _minimise_with_clamps(self, state: UPSState, node: Array, inner: float) -> tuple[UPSState, int]:
-        """The state after an iteration that clamps the next set at these marginals; and a bad edge or −1."""
+        """Return the state after an iteration that clamps the next set at these marginals, and a bad edge or −1."""
         plan, graph = self.plans[state.step % len(self.plans)], self.graph
         fixed, target = self.fixed.copy(), self.target
         if len(plan.clamped):
-            # With b_i held at clamped nodes F is Σ over trees of KL(Q_T‖P_T) plus a constant (theorem
-            # 5.6.1, P_T unnormalised), each convex and at its minimum once 5.23 and 5.24 have settled
-            # on the tree; held where they were, the marginals before are feasible, so F cannot rise.
+            # With b_i fixed at clamped nodes F is Σ over trees of KL(Q_T‖P_T) plus a constant (theorem 5.6.1, P_T unnormalised).  Each is
+            # convex and at its minimum once 5.23 and 5.24 have converged on the tree.  The marginals before are feasible, so F cannot
+            # increase.
             fixed[plan.clamped] = 1
             target = np.where(self.fixed[self.owner] == 1, self.target, np.where(fixed[self.owner] == 1, node, 0.0))
         messages, sweeps = state.messages.copy(), np.zeros(len(plan.segments) - 1, dtype=np.int64)
@@ -185,10 +189,10 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
     def _measure_iteration(
         self, state: UPSState, messages: Array, fixed: Array, target: Array, counted: Array, beliefs: bethe.PairBeliefs | None = None
     ) -> tuple[UPSState, int]:
-        """The state after an iteration that ended with these messages; and an edge whose next message is zero everywhere, or −1."""
+        """Return the state after an iteration that ended with these messages, and an edge whose next message is zero everywhere, or −1."""
         made, graph = np.empty_like(messages), self.graph
         residual, bad = fast.update_messages(self.order, messages, made, graph.arrays, self.fixed, self.target, 0.0, False, self.scratch)
-        if beliefs is not None:  # messages that carry nothing agree with any marginals
+        if beliefs is not None:  # messages without information agree with any marginals
             free = bethe.beliefs(graph, messages, self.fixed, self.target)
             residual = max(residual, float(np.abs(free.node - beliefs.node).max()))
         energy = bethe.free_energy(graph, beliefs or bethe.beliefs(graph, messages, fixed, target))
@@ -199,27 +203,27 @@ class UPS(ToTolerance[UPSState, InferenceSettings], HasStateShapes[UPSState]):
         return after, bad
 
     def beliefs(self, state: UPSState) -> bethe.PairBeliefs:
-        """Beliefs of the last iteration: clamped nodes have the marginals they were held at, which `pending` keeps."""
+        """Compute the beliefs of the last iteration; clamped nodes have the marginals in `pending`."""
         fixed = self.fixed.copy()
         fixed[state.clamped] = 1
         return bethe.beliefs(self.graph, state.messages, fixed, state.pending if len(state.pending) else self.target)
 
     def met(self, state: UPSState) -> bool:
-        """Is the residual at the tolerance?  (NaN is not.)"""
+        """Return True if the residual is at most the tolerance.  A residual of NaN is not."""
         return self.graph.edges == 0 or super().met(state)
 
     def bytes_needed(self, state: UPSState) -> tuple[int, str]:
-        """Of the beliefs, or of the dense inverse."""
+        """Return the bytes of the beliefs, or of the dense inverse."""
         return result_memory(self.graph, self.settings.linear_response)
 
     def result(self, state: UPSState) -> InferenceResult:
-        """Beliefs and the Bethe log Z."""
+        """Return beliefs and the Bethe log Z."""
         response = self.fixed if self.settings.linear_response else None
         warning = lost_state_warning(self.network, self.graph, state.messages, self.fixed)
         return bethe_result(self.network, self.graph, self.beliefs(state), state, self.met(state), response, warning)
 
 
 def _has_improved(before: UPSState, after: UPSState, noise: float) -> bool:
-    """Did the free energy fall?  Within what the inner tolerance leaves open, half the residual will do."""
+    """Return True if the free energy decreased; within the error of the inner tolerance, half the residual is sufficient."""
     was, now = before.free_energy[-1], after.free_energy[-1]
     return bool(now <= was + 1e-12 * abs(was) or (now <= was + noise and after.residual[-1] <= 0.5 * before.residual[-1]))

@@ -1,4 +1,4 @@
-"""Bayesian networks in the Interchange Format (BIF): `variable` and `probability` blocks, with keywords in capitals or not.
+"""Bayesian networks in the Interchange Format (BIF): `variable` and `probability` blocks, with keywords in any case.
 
 Source: Cozman (1998), The Interchange Format for Bayesian Networks, version 0.15.
 """
@@ -18,34 +18,34 @@ from herdcli.markov.formats.tokens import ROUNDED, TOO_SMALL, TokenStream, first
 from herdcli.markov.model.network import Network
 from herdcli.schema import Array
 
-_TOKEN = re.compile(r'[^\s{}()\[\],;|"]+|[{}()\[\];|]|"[^"]*"')  # a comma separates as a blank does
-_COMMENT = re.compile(r'("[^"]*")|/\*.*?\*/|//[^\n]*', re.DOTALL)  # in quotes, as in "http://…", there is none
+_TOKEN = re.compile(r'[^\s{}()\[\],;|"]+|[{}()\[\];|]|"[^"]*"')  # a comma separates like a blank
+_COMMENT = re.compile(r'("[^"]*")|/\*.*?\*/|//[^\n]*', re.DOTALL)  # text in quotes, as in "http://…", contains no comment
 _NO_COMMENT = re.compile(r"(?!)")
 
 
 class _BIFTokens(TokenStream):
-    """Tokens of BIF; words in quotes are taken without them."""
+    """A stream of BIF tokens; quotes around words are removed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, _TOKEN, _COMMENT if "/" in text else _NO_COMMENT)
 
     def next(self, what: str) -> str:
-        """The next token without its quotes."""
+        """Return the next token without its quotes."""
         return super().next(what).strip('"')
 
     def keyword(self, what: str) -> str:
-        """The next token in small letters; a closing bracket in quotes is none."""
+        """Return the next token in lower case; a closing bracket in quotes does not count as one."""
         raw = self.peek()
         found = self.next(what).lower()
         return f'"{found}"' if raw.startswith('"') else found
 
     def names(self, end: str) -> list[str]:
-        """Words up to a closing token, with or without commas between them."""
+        """Return the words before a closing token, with or without commas between them."""
         found = self.tokens_until(end)
         return [word.strip('"') for word in found] if any('"' in word for word in found) else found
 
     def numbers(self) -> Array:
-        """Numbers up to a semicolon; NA is NaN."""
+        """Return the numbers before a semicolon; NA is NaN."""
         words = self.names(";")
         try:
             values = np.array(list(map(float, words)))
@@ -62,14 +62,14 @@ class _BIFTokens(TokenStream):
         return values
 
     def skip_property(self) -> None:
-        """Pass over everything up to a semicolon."""
+        """Skip everything up to a semicolon."""
         self.tokens_until(";")
 
 
 def read_bif(text: str, notes: list[str] | None = None) -> Network:
-    """Variables with named states and their conditional probabilities; scopes are the parents, then the child.
+    """Read variables with named states and their conditional probabilities; scopes are the parents, then the child.
 
-    Rows of NaN stay what they are.
+    Rows of NaN are not changed.
     """
     reader, made = _BIFTokens(text), NetworkAssembly()
     while reader.peek():
@@ -92,7 +92,7 @@ def read_bif(text: str, notes: list[str] | None = None) -> Network:
 
 
 def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
-    """type discrete [ n ] { a, b };  and properties, which are skipped."""
+    """Parse `type discrete [ n ] { a, b };` and properties, which are skipped."""
     reader.expect("{")
     found: list[str] = []
     while (token := reader.keyword("'}'")) != "}":
@@ -115,7 +115,7 @@ def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
 
 
 def _read_probability(reader: _BIFTokens, assembly: NetworkAssembly) -> None:
-    """( child | parents ) with one row a configuration of the parents, or a whole table."""
+    """Parse `( child | parents )` with one row per configuration of the parents, or a whole table."""
     reader.expect("(")
     names = [word.strip('"') for k, word in enumerate(reader.tokens_until(")")) if not (k == 1 and word == "|")]
     if not names:
@@ -133,7 +133,7 @@ def _read_probability(reader: _BIFTokens, assembly: NetworkAssembly) -> None:
             values = reader.numbers()
             if len(values) != math.prod(shape):
                 raise reader.error(f"the table of {child} has {len(values)} values, expected {math.prod(shape)}")
-            table = np.moveaxis(values.reshape(shape[-1], *shape[:-1]), 0, -1)  # the child's states run slowest
+            table = np.moveaxis(values.reshape(shape[-1], *shape[:-1]), 0, -1)  # the child's states vary slowest
             given[...] = True
         elif token in ("(", "default"):
             rows = _row_index(reader, child, parents, place) if token == "(" else ~given
@@ -167,7 +167,7 @@ def _row_index(reader: _BIFTokens, child: str, parents: list[str], place: list[d
 
 
 def write_bif(network: Network) -> str:
-    """A network of conditional distributions, one a variable.  Raises DataError for any other."""
+    """Write a network of conditional distributions, one per variable.  Raises DataError for other networks."""
     tables = conditional_tables(network, "BIF")
     names = [_quote_name(network.name(i)) for i in range(network.count)]
     states = [[_quote_name(state) for state in own] for own in state_labels(network)]
@@ -185,7 +185,7 @@ def write_bif(network: Network) -> str:
 
 
 def _quote_name(name: str) -> str:
-    """A name as a word, else in quotes.  Raises DataError for one with quotes in it, which BIF cannot write."""
+    """Return a name as a word, or in quotes if necessary.  Raises DataError for a name that contains quotes, which BIF cannot write."""
     if '"' in name:
         raise DataError(f"the name {name[:40]} contains quotes, which BIF cannot write", hint="write HDF5: -o FILE.h5")
     return name if re.fullmatch(r'[^\s{}()\[\],;|"]+', name) and "//" not in name and "/*" not in name else f'"{name}"'

@@ -1,4 +1,4 @@
-"""What writers of Bayesian networks need of one: the table of each variable given its parents, and names that a format can hold."""
+"""Helpers for writers of Bayesian networks: the table of each variable given its parents, and names that a format allows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def conditional_tables(network: Network, form: str) -> list[tuple[tuple[int, ...], Array]]:
-    """The parents of each variable, and its table with the variable last.  Raises DataError where factors are no such tables."""
+    """Return the parents of each variable, and its table with the variable last.  Raises DataError if the factors are not such tables."""
     factors = {scope[-1]: (scope[:-1], table) for scope, table in network.factors() if scope}
     message, hint = f"is not a Bayesian network, the only kind that {form} can hold", "write UAI or HDF5: -o FILE.uai"
     proper = all(np.allclose(table.sum(axis=-1), 1, rtol=0, atol=1e-4) for _, table in factors.values())
@@ -30,7 +30,7 @@ def conditional_tables(network: Network, form: str) -> list[tuple[tuple[int, ...
 
 
 def state_labels(network: Network) -> list[list[str]]:
-    """The names of the states of each variable; their numbers, from 0, where they have none."""
+    """Return the names of the states of each variable, or their numbers from 0 if they have no names."""
     counts = network.cardinality.tolist()
     if network.states is None:
         return [list(map(str, range(count))) for count in counts]
@@ -39,7 +39,7 @@ def state_labels(network: Network) -> list[list[str]]:
 
 
 def unique_identifiers(names: Sequence[str], letter: str) -> list[str]:
-    """Different identifiers of ASCII letters, digits and underscores, like the names, and the names themselves where they are that."""
+    """Return unique identifiers of ASCII letters, digits and underscores that resemble the names; valid names are kept."""
     taken = {name for name in names if _IDENTIFIER.fullmatch(name)}
     made = []
     for name in names:
@@ -53,9 +53,9 @@ def unique_identifiers(names: Sequence[str], letter: str) -> list[str]:
 
 
 def fill_missing_rows(network: Network, missing_rows: str | None, notes: list[str]) -> Network:
-    """A Bayesian network whose rows of NaN are uniform, where that was asked for.  Raises DataError for NaN otherwise.
+    """Fill rows of NaN in a Bayesian network with uniform distributions, if the user requests it.  Raises DataError for NaN otherwise.
 
-    bnlearn writes such rows for states of the parents that no row of its data has.
+    bnlearn writes such rows for states of the parents that do not occur in its data.
     """
     if not network.directed or not np.isnan(network.table).any():
         return network

@@ -1,7 +1,7 @@
-"""Evidence as text: the layouts of UAI files, one pair of names a line, and pairs on the command line.
+"""Evidence as text: the layouts of UAI files, one pair of names per line, and pairs on the command line.
 
-Names of variables and states may hold anything that a network file can; quotes around them are taken off.  A file of numbers alone counts
-variables and states from 0, as UAI does.  Elsewhere a name goes before a number, and a number that could be either is reported.
+Names of variables and states may contain any characters that a network file allows; quotes around them are removed.  In a file of numbers
+only, variables and states count from 0, as in UAI.  Elsewhere a name has precedence over a number, and an ambiguous number is reported.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from herdcli.markov.model.network import Network, check_state
 from herdcli.markov.model.variable_names import QUOTED, VariableNaming, are_own_numbers, name_suggestion, strip_quotes, unquoted_positions
 from herdcli.schema import find_truth
 
-EMPTY = ["0", "2", "0"]  # what files of merlin that have no evidence hold
+EMPTY = ["0", "2", "0"]  # content of merlin's files without evidence
 EXPECTED = "expected: the number of pairs, then variable and state of each; or one pair per line"
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 Pair = tuple[int, int]
 
 
 def read_evidence(text: str, network: Network, notes: list[str] | None = None) -> dict[int, int]:
-    """Variable -> state of an evidence file.
+    """Read an evidence file; return variable -> state.
 
-    Layouts: `k v s v s …`; the number of cases (0 or 1), then `k v s …`; one pair `v s` or `v=s` a line.  A lone 0 and an empty file are no
-    evidence; lines that begin with # are comments.  notes  receives what numbers were taken for, where they could be names.
-    Raises DataError for what is none of these, or several cases.
+    Layouts: `k v s v s …`; the number of cases (0 or 1), then `k v s …`; one pair `v s` or `v=s` per line.  A single 0 and an empty file
+    are no
+    evidence; lines that begin with # are comments.  Raises DataError for other layouts, and for several cases.
+
+    notes  receives the interpretation of numbers that could also be names.
     """
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
@@ -53,9 +55,9 @@ def read_evidence(text: str, network: Network, notes: list[str] | None = None) -
 
 
 def parse_assignment(text: str, network: Network, notes: list[str], naming: VariableNaming | None = None) -> Pair:
-    """The variable and the state of NAME=STATE; of several places to divide it, the one where both are known.
+    """Parse NAME=STATE; if it can be divided at several places, use the one where both names are known.
 
-    Raises DataError where there is no such place, or more than one.
+    Raises DataError if there is no such place, or more than one.
     """
     naming = naming or VariableNaming(network.names)
     tries = [text, cut] if (cut := re.sub(r"\s#.*", "", text)) != text else [text]
@@ -66,16 +68,16 @@ def parse_assignment(text: str, network: Network, notes: list[str], naming: Vari
     name, _, state = text.partition("=")
     if not unquoted_positions(text, "="):
         raise DataError(f"'{text[:60]}' is not of the form NAME=STATE")
-    return _pair_by_name(network, name.strip(), state.strip(), notes, naming)  # which says what is unknown of it
+    return _pair_by_name(network, name.strip(), state.strip(), notes, naming)  # reports which of the two names is unknown
 
 
 def _parse_pair(line: str, network: Network, notes: list[str], naming: VariableNaming) -> Pair:
-    """The variable and the state of a line, with or without a sign between them."""
+    """Parse the variable and the state of a line, with or without an equals sign between them."""
     return (parse_assignment if unquoted_positions(line, "=") else _parse_spaced_pair)(line, network, notes, naming)
 
 
 def _parse_spaced_pair(line: str, network: Network, notes: list[str], naming: VariableNaming) -> Pair:
-    """The variable and the state of a line with blanks in their names, which may stand without quotes."""
+    """Parse the variable and the state of a line whose names may contain blanks without quotes."""
     parts = [(line[: blank.start()].strip(), line[blank.end() :].strip()) for blank in re.finditer(r"\s+", line)]
     if (found := _only_split(network, parts, line, naming)) is None:
         raise DataError("is not an evidence file", hint=f"{EXPECTED}, such as NAME=STATE")
@@ -83,7 +85,7 @@ def _parse_spaced_pair(line: str, network: Network, notes: list[str], naming: Va
 
 
 def _only_split(network: Network, parts: Sequence[tuple[str, str]], text: str, naming: VariableNaming) -> tuple[int, str] | None:
-    """The variable and the written state of the one division that fits.  Raises DataError where several do."""
+    """Return the variable and the written state of the only division that fits.  Raises DataError if several fit."""
     fitting = {}
     for name, state in parts:
         i = naming.find(strip_quotes(name))
@@ -99,7 +101,7 @@ def _split_words(lines: Sequence[str]) -> list[str]:
 
 
 def _parse_pairs(lines: Sequence[list[str]], words: list[str]) -> list[tuple[str, str]] | None:
-    """Variables and states as written; None where no layout fits.  Raises DataError for several cases."""
+    """Return variables and states as written; None if no layout fits.  Raises DataError for several cases."""
     lines = [line for line in lines if line]
     if lines[0] == ["0"]:
         raise DataError(f"begins with 0 pairs of evidence, but continues with '{words[1][:40]}'", hint="write the number of pairs first")
@@ -125,7 +127,7 @@ def _is_count(word: str, rest: int) -> bool:
 
 
 def _are_cases(words: Sequence[str]) -> bool:
-    """The number of cases, and of each as many pairs as it says?"""
+    """Return True if the words are the number of cases, followed by that many cases, each with its number of pairs."""
     at, cases = 1, 0
     while at < len(words) and words[at].isdecimal():
         at += 1 + 2 * int(words[at])
@@ -143,7 +145,7 @@ def _merge_pairs(network: Network, pairs: Sequence[Pair]) -> dict[int, int]:
 
 
 def _pair_by_index(network: Network, i: int, state: int, notes: list[str]) -> Pair:
-    """A pair of a file of numbers alone."""
+    """Return a pair of a file that contains only numbers."""
     if i >= network.count:
         raise DataError(f"there is no variable {i}, there are {network.count} (0 to {network.count - 1})")
     if (
@@ -151,7 +153,7 @@ def _pair_by_index(network: Network, i: int, state: int, notes: list[str]) -> Pa
         and all(re.fullmatch(r"x\d+", name) for name in network.names or ("",))
         and VariableNaming(network.names).misleading
     ):
-        find_variable(network, str(i))  # refused: labels of a factor graph that skip numbers
+        find_variable(network, str(i))  # raises DataError: labels of a factor graph that skip numbers
     check_state(network, i, state)
     named = VariableNaming(network.names).places.get(str(i), i)
     own = network.states_of(i)
@@ -171,7 +173,7 @@ def _pair_by_name(network: Network, name: str, state: str, notes: list[str], nam
 
 
 def _pair_with_note(network: Network, i: int, state: str, notes: list[str]) -> Pair:
-    """A variable and the place of its state; a name that is the number of another state is noted."""
+    """Return a variable and the number of its state; add a note if the state's name is the number of another state."""
     place, own = find_state(network, i, state), network.states_of(i)
     if state in own and state.isdecimal() and int(state) != place and int(state) < len(own):
         notes.append(
@@ -181,9 +183,9 @@ def _pair_with_note(network: Network, i: int, state: str, notes: list[str]) -> P
 
 
 def find_variable(network: Network, name: str, naming: VariableNaming | None = None) -> int:
-    """The number of a variable given by name, number or x and number.  Raises DataError for none of the network.
+    """Return the number of a variable given by name, number or x and number.  Raises DataError if the network has no such variable.
 
-    naming  that of the network, where many are asked for.
+    naming  the network's naming, for repeated calls.
     """
     naming = naming or VariableNaming(network.names)
     found = naming.find(name)
@@ -195,7 +197,7 @@ def find_variable(network: Network, name: str, naming: VariableNaming | None = N
 
 
 def find_state(network: Network, i: int, name: str) -> int:
-    """The number of a state given by name, or by number where the names are no other numbers."""
+    """Return the number of a state given by name, or by number if no name is the number of another state."""
     if (place := _state_index(network, i, name)) is not None:
         return place
     own = network.states_of(i)

@@ -1,11 +1,11 @@
-"""Bayesian networks of GeNIe and SMILE: .xdsl (XML), and .dsl, the older format in text.
+"""Bayesian networks of GeNIe and SMILE: .xdsl (XML), and .dsl, the older text format.
 
-Source: SMILE programmer's manual, "XDSL format" and "Multidimensional arrays".  Tables run with the states of the child fastest, then
-those of the last parent; the first parent is the slowest.  pyAgrum (3.3.1) writes and reads .xdsl with the parents the other way round.
-Files that name it as their program are read as it means them; no table of several parents is right for both, so files are written as
-SMILE has them.
-A noisy-max has the rows of each parent one after the other, then the leak; its states go from the strongest to the weakest, and
-`strengths` are the parents' states from the strongest on.
+Source: SMILE programmer's manual, "XDSL format" and "Multidimensional arrays".  In tables the states of the child vary fastest, then
+those of the last parent; the first parent varies slowest.  pyAgrum (3.3.1) writes and reads .xdsl with the parents in reverse order.
+Files that name it as their program are read in its order.  No table of several parents is correct for both programs, so files are written
+as in SMILE.
+A noisy-max has the rows of each parent one after the other, then the leak.  Its states are ordered from the strongest to the weakest, and
+`strengths` lists the parents' states from the strongest to the weakest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TITLE, STATE_TITLE = "herd_name", "herd_state_"
 
 @dataclass(frozen=True)
 class GenieNode:
-    """One node of either format; kind is that of .xdsl."""
+    """One node of either format; `kind` is its type in .xdsl."""
 
     kind: str
     name: str
@@ -44,7 +44,7 @@ class GenieNode:
 
 
 def read_xdsl(text: str, notes: list[str] | None = None) -> Network:
-    """Variables with named states and their conditional probabilities."""
+    """Read variables with named states and their conditional probabilities."""
     root = safe_xml.parse_xml(text)
     if root.tag != "smile" or (nodes := root.first("nodes")) is None:
         raise DataError(f"is not a network of GeNIe: its root is <{root.tag}>, not <smile> with <nodes>")
@@ -88,7 +88,10 @@ def _parse_xdsl_node(element: safe_xml.XMLElement) -> GenieNode:
 
 
 def _assemble(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: bool) -> None:
-    """Declare all variables, then add their tables.  turned  the first parent runs faster than the last."""
+    """Declare all variables, then add their tables.
+
+    turned  True if the first parent varies faster than the last.
+    """
     for node in nodes:
         if node.kind not in ("cpt", "noisymax", "deterministic"):
             raise DataError(f"node {node.name} is of the type {node.kind}, but herd reads only cpt, deterministic and noisymax")
@@ -110,7 +113,7 @@ def _assemble(assembly: NetworkAssembly, nodes: Sequence[GenieNode], *, turned: 
 
 
 def _parse_noisy_max(assembly: NetworkAssembly, node: GenieNode) -> NoisyMax:
-    """The causes, with a row for each state of each parent, and the leak."""
+    """Parse the causes, with a row for each state of each parent, and the leak."""
     shape, what = assembly.shape(node.name, node.parents), f"the noisy-max of {node.name}"
     rows, states = sum(shape[:-1]), shape[-1]
     values = parse_numbers(node.values, what)
@@ -127,7 +130,7 @@ def _parse_noisy_max(assembly: NetworkAssembly, node: GenieNode) -> NoisyMax:
 
 
 def _rows_by_state(rows: Array, strengths: list[int]) -> Array:
-    """Rows in the order of the states.  The weakest state, which has no effect, says whether they are in that order already."""
+    """Sort rows by state.  The weakest state, which has no effect, shows whether they are already in that order."""
     idle = np.append(np.zeros(rows.shape[1] - 1), 1.0)
     if np.array_equal(rows[-1], idle) or not np.array_equal(rows[strengths[-1]], idle):
         return rows[np.argsort(strengths)]
@@ -135,7 +138,7 @@ def _rows_by_state(rows: Array, strengths: list[int]) -> Array:
 
 
 def read_dsl(text: str, notes: list[str] | None = None) -> Network:
-    """The same of the older format."""
+    """Read a network in the older format."""
     tokens, made = TokenStream(text, TOKEN, COMMENT), NetworkAssembly()
     tokens.expect("net")
     tokens.next("a name")
@@ -165,7 +168,7 @@ Fields = dict[str, "list[str] | Fields"]
 
 
 def _parse_block(tokens: TokenStream, depth: int = 0) -> tuple[Fields, list[tuple[str, Fields]]]:
-    """{ KEY = value; … node NAME { … }; … }: the values, and the nodes with those of submodels."""
+    """Parse `{ KEY = value; … node NAME { … }; … }`; return the values, and the nodes including those of submodels."""
     if depth > 32:
         raise tokens.error("has more than 32 blocks inside one another")
     tokens.expect("{")
@@ -199,9 +202,9 @@ def _inner_fields(fields: Fields, key: str) -> Fields:
 
 
 def write_xdsl(network: Network) -> str:
-    """A network of conditional distributions, parents before children.  Raises DataError for any other.
+    """Write a network of conditional distributions, parents before children.  Raises DataError for other networks.
 
-    Names that are no identifiers are kept beside the identifiers, as properties that herd reads.
+    Names that are not identifiers are stored in addition to the identifiers, as properties that herd reads.
     """
     tables = conditional_tables(network, "XDSL")
     titles = [network.name(i) for i in range(network.count)]
@@ -228,7 +231,7 @@ def _write_property(key: str, value: str) -> str:
 
 
 def write_dsl(network: Network) -> str:
-    """The same in the older format, which keeps the names of variables for the reader's eye alone."""
+    """Write a network in the older format, which keeps the names of variables only as descriptions."""
     tables = conditional_tables(network, "DSL")
     titles = [network.name(i) for i in range(network.count)]
     names, states = unique_identifiers(titles, "x"), state_labels(network)
@@ -244,7 +247,7 @@ def write_dsl(network: Network) -> str:
 
 
 def _topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
-    """The variables, each after its parents."""
+    """Return the variables in an order in which each comes after its parents."""
     order: list[int] = []
     seen: set[int] = set()
     for start in range(len(parents)):

@@ -1,6 +1,6 @@
 """Bayesian networks in Hugin's NET language: `node` and `potential` blocks.
 
-Source: Hugin API reference manual, chapter "The NET language".  Data run with the states of the child fastest, then those of the last
+Source: Hugin API reference manual, chapter "The NET language".  In data the states of the child vary fastest, then those of the last
 parent; rows may have any sum.  `model_data` with NoisyOR (cause, inhibitor, …) is a noisy-or: P(no | causes) = Π inhibitors.
 """
 
@@ -25,7 +25,7 @@ TRUE, FALSE = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 
 
 def read_net(text: str, notes: list[str] | None = None) -> Network:
-    """Variables with named states and their conditional probabilities."""
+    """Read variables with named states and their conditional probabilities."""
     tokens, made = TokenStream(text, TOKEN, COMMENT), NetworkAssembly()
     while tokens.peek():
         word = tokens.next("a block")
@@ -53,7 +53,7 @@ def read_net(text: str, notes: list[str] | None = None) -> Network:
 
 
 def _read_fields(tokens: TokenStream) -> dict[str, list[str]]:
-    """{ name = value; … } with the tokens of each value."""
+    """Parse `{ name = value; … }`; return the tokens of each value."""
     tokens.expect("{")
     found: dict[str, list[str]] = {}
     while (name := tokens.next("'}'")) != "}":
@@ -95,7 +95,7 @@ def _read_potential(tokens: TokenStream, assembly: NetworkAssembly) -> None:
 
 
 def _read_noisy_or(child: str, parents: list[str], model: list[str], assembly: NetworkAssembly) -> NoisyMax:
-    """The causes and the leak of NoisyOR (A, q, B, q, …); `true` as a cause is the leak."""
+    """Parse the causes and the leak of NoisyOR (A, q, B, q, …); `true` as a cause is the leak."""
     words = [word for word in model if word not in "(),"][1:]
     assembly.shape(child, parents)
     if len(words) % 2 or any(len(assembly.states[name]) != 2 for name in (child, *parents)):
@@ -118,15 +118,15 @@ def _read_noisy_or(child: str, parents: list[str], model: list[str], assembly: N
 
 
 def _true_state(states: list[str]) -> int:
-    """Which of two states is true: by its name, else the second, as of Hugin's Boolean nodes."""
+    """Return which of two states is true: by its name, otherwise the second, as in Hugin's Boolean nodes."""
     low = [state.lower() for state in states]
     return 0 if low[0] in TRUE or low[1] in FALSE else 1
 
 
 def write_net(network: Network) -> str:
-    """A network of conditional distributions, one a variable.  Raises DataError for any other.
+    """Write a network of conditional distributions, one per variable.  Raises DataError for other networks.
 
-    Names that are no identifiers are kept beside the identifiers, in a field that herd reads.
+    Names that are not identifiers are stored in addition to the identifiers, in a field that herd reads.
     """
     tables = conditional_tables(network, "NET")
     titles = [network.name(i) for i in range(network.count)]

@@ -1,8 +1,8 @@
-"""Names of variables and states beside a format that cannot hold them, as JSON.
+"""A JSON file with names of variables and states, for formats that cannot contain them.
 
     {"variables": [{"identifier": "light_on", "name": "light on", "states": ["true", "false"]}, …]}
 
-`identifier` is what the other file has for a name, where it has one; without any, variables go by their places.
+`identifier` is the name in the network file, if it has one; without identifiers, variables are matched by position.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNREADABLE = "does not hold the names of a network"
 
 
 def loses_names(network: Network, labels: str) -> bool:
-    """Does a format with such labels (see `network_formats.NetworkFormat`) lose names of this network?"""
+    """Return True if a format with such labels (see `network_formats.NetworkFormat`) loses names of this network."""
     if labels == "all" or (network.names is None and network.states is None):
         return False
     names = [network.name(i) for i in range(network.count)]
@@ -29,7 +29,7 @@ def loses_names(network: Network, labels: str) -> bool:
 
 
 def write_names(network: Network, labels: str) -> str:
-    """The names, in order of the variables."""
+    """Return the JSON text of the names, in the order of the variables."""
     names = [network.name(i) for i in range(network.count)]
     own = unique_identifiers(names, "x") if labels == "identifiers" else [None] * network.count
     found = []
@@ -41,7 +41,7 @@ def write_names(network: Network, labels: str) -> str:
 
 
 def read_names(text: str, network: Network) -> Network:
-    """The network with these names.  Raises DataError where they are not those of its variables."""
+    """Return the network with these names.  Raises DataError if they do not match its variables."""
     try:
         found = [
             (str(each.get("identifier", "")), str(each["name"]), [str(state) for state in each.get("states", ())])

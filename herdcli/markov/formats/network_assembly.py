@@ -1,4 +1,4 @@
-"""A Bayesian network put together from what a reader finds: named variables, and a table of each variable given its parents."""
+"""Assembly of a Bayesian network from the contents of a file: named variables, and a table of each variable given its parents."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from herdcli.schema import Array
 class NetworkAssembly:
     """Variables with their states and tables, in the order of the file.
 
-    titles        names of variables other than those of the file's identifiers.    state_titles  names of states likewise.
-    notes         sentences about what the reader changed, for the user.
+    titles        names of variables that differ from the file's identifiers.
+    state_titles  names of states, likewise.
+    notes         sentences for the user about changes that the reader made.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class NetworkAssembly:
         self.notes: list[str] = []
 
     def declare(self, name: str, states: Sequence[str]) -> None:
-        """A variable.  Raises DataError for a second one of that name, for no states, and for two states of one name."""
+        """Declare a variable.  Raises DataError for a repeated name, for no states, and for repeated names of states."""
         if not name:
             raise DataError("a variable has no name")
         if name in self.states:
@@ -43,7 +44,7 @@ class NetworkAssembly:
         self.states[name] = list(states)
 
     def shape(self, child: str, parents: Sequence[str]) -> list[int]:
-        """The numbers of states of the parents, then of the child.  Raises DataError for undeclared and repeated variables."""
+        """Return the numbers of states of the parents, then of the child.  Raises DataError for undeclared and repeated variables."""
         scope = [*parents, child]
         for name in scope:
             if name not in self.states:
@@ -53,9 +54,9 @@ class NetworkAssembly:
         return [len(self.states[name]) for name in scope]
 
     def add_table(self, child: str, parents: Sequence[str], values: Sequence[float] | Array, *, normalise: bool = False) -> None:
-        """P(child | parents) from values with the child running fastest, then the last parent.
+        """Add P(child | parents) from values in which the child varies fastest, then the last parent.
 
-        normalise  rows may have any positive sum.  Raises DataError for a wrong number of values and rows that sum to something else.
+        normalise  rows may have any positive sum.  Raises DataError for a wrong number of values, and for rows with a wrong sum.
         """
         shape = self.shape(child, parents)
         if child in self.tables or child in self.noisy:
@@ -76,7 +77,7 @@ class NetworkAssembly:
         self.tables[child] = (list(parents), table)
 
     def add_noisy_max(self, child: str, parents: Sequence[str], model: NoisyMax) -> None:
-        """P(child | parents) as a noisy-max.  Raises DataError for tables of other shapes."""
+        """Add P(child | parents) as a noisy-max.  Raises DataError for tables of other shapes."""
         shape = self.shape(child, parents)
         if child in self.tables or child in self.noisy:
             raise DataError(f"variable {child} has a second table")
@@ -91,7 +92,7 @@ class NetworkAssembly:
         self.tables[child] = (list(parents), np.empty(0))
 
     def network(self, what: str = "table") -> Network:
-        """The network.  Raises DataError for variables without a table and parents that go round in a circle.
+        """Return the network.  Raises DataError for variables without a table, and for a cycle of parents.
 
         what  the name of a table in the format.
         """
@@ -119,7 +120,7 @@ class NetworkAssembly:
         return found if len(set(found)) == len(own) == len(found) else own
 
     def _noisy_max_tables(self, child: str, parents: list[str]) -> dict[str, tuple[list[str], Array]]:
-        """The tables of a noisy-max: one where it is small, else one for each parent, joined by auxiliary variables."""
+        """Return the tables of a noisy-max: one if it is small, otherwise one for each parent, joined by auxiliary variables."""
         model, shape = self.noisy[child], self.shape(child, parents)
         if math.prod(shape) <= MOST_CELLS or len(parents) < 3:
             return {child: (parents, expand_table(model))}
@@ -145,6 +146,6 @@ class NetworkAssembly:
 
 
 def require_acyclic(parents: Mapping[str, Sequence[str]]) -> None:
-    """Raise DataError, with the way round, where a variable is its own ancestor."""
+    """Raise DataError, with the cycle, if a variable is its own ancestor."""
     if circle := find_cycle(parents):
         raise DataError(f"the parents form a cycle: {' ← '.join(circle)}", hint="a Bayesian network has none")

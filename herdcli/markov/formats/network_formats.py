@@ -1,6 +1,6 @@
-"""Networks as text: the table of all formats, and UAI models and libDAI factor graphs; the readers take text and open nothing.
+"""Networks as text: the table of all formats, and UAI models and libDAI factor graphs; the readers take text and open no files.
 
-UAI tables run with the last variable fastest, those of .fg with the first; .fg gives only the values that are not zero.
+In UAI tables the last variable varies fastest, in .fg tables the first; .fg contains only nonzero values.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ LARGEST_TABLE = 1 << 28
 
 
 def read_network(text: str, form: str, *, missing_rows: str | None = None, notes: list[str] | None = None) -> Network:
-    """A network in one of `FORMATS`.  Raises DataError with line and token.
+    """Read a network in one of `FORMATS`.  Raises DataError with line and token.
 
-    missing_rows  "uniform": rows of NaN become uniform distributions.    notes  receives sentences about what the reader changed.
+    missing_rows  "uniform": rows of NaN become uniform distributions.
+    notes         receives sentences about changes that the reader made.
     """
     told = notes if notes is not None else []
     return validate_network(fill_missing_rows(FORMATS[form].read(text, told), missing_rows, told))
 
 
 def write_network(network: Network, form: str) -> str:
-    """The text of a network in one of `FORMATS`.
+    """Return the text of a network in one of `FORMATS`.
 
-    Raises DataError unless every factor is a conditional distribution, but for `uai` and `fg`.
+    Raises DataError unless every factor is a conditional distribution, except for `uai` and `fg`.
     """
     return FORMATS[form].write(network)
 
 
 def read_uai(text: str, notes: list[str] | None = None) -> Network:
-    """MARKOV or BAYES, cardinalities, scopes, tables.  Source: UAI 2014 inference competition, file format."""
+    """Read MARKOV or BAYES, cardinalities, scopes, tables.  Source: UAI 2014 inference competition, file format."""
     words = WordStream(text)
     written = words.next("MARKOV or BAYES")
     if (preamble := written.upper()) not in ("MARKOV", "BAYES"):
@@ -64,7 +65,7 @@ def read_uai(text: str, notes: list[str] | None = None) -> Network:
 
 
 def conditional_violation(network: Network) -> str | None:
-    """What contradicts that each factor of a directed network is P(last of its scope | the others); None if nothing does."""
+    """Return the reason why a factor of a directed network is not P(last of its scope | the others); None if there is none."""
     owner: dict[int, int] = {}
     for a, (scope, table) in enumerate(network.factors() if network.directed else ()):
         sums = table.sum(axis=-1) if scope else table
@@ -76,7 +77,7 @@ def conditional_violation(network: Network) -> str | None:
 
 
 def write_uai(network: Network) -> str:
-    """The inverse of `read_uai`; numbers read back as the same float64."""
+    """Write a network in UAI format, the inverse of `read_uai`; numbers are read back as the same float64."""
     lines = ["BAYES" if network.directed else "MARKOV", str(network.count), _number_line(network.cardinality), str(network.factor_count)]
     factors = list(network.factors())
     lines += [f"{len(scope)} {_number_line(scope)}".strip() for scope, _ in factors]
@@ -86,7 +87,7 @@ def write_uai(network: Network) -> str:
 
 
 def read_fg(text: str, notes: list[str] | None = None) -> Network:
-    """A libDAI factor graph.  Labels may skip numbers; the variables are then those that occur, in order of label."""
+    """Read a libDAI factor graph.  Labels may skip numbers; the variables are then those that occur, in order of label."""
     words = WordStream(text)
     cardinality: dict[int, int] = {}
     blocks: list[tuple[list[int], Array]] = []
@@ -101,7 +102,7 @@ def read_fg(text: str, notes: list[str] | None = None) -> Network:
 
 
 def _read_block(words: WordStream, a: int, cardinality: dict[int, int]) -> tuple[list[int], Array]:
-    """One factor: labels, states, the number of entries, then pairs of index and value; the first variable runs fastest."""
+    """Parse one factor: labels, states, the number of entries, then pairs of index and value; the first variable varies fastest."""
     scope = words.integers(words.integer(f"the number of variables of factor {a}"), f"a variable of factor {a}")
     states = words.integers(len(scope), f"a cardinality of factor {a}", 1)
     for label, count in zip(scope, states, strict=True):
@@ -122,7 +123,7 @@ def _read_block(words: WordStream, a: int, cardinality: dict[int, int]) -> tuple
 
 
 def write_fg(network: Network) -> str:
-    """The inverse of `read_fg`; a variable in no factor gets one of ones, or the format would lose it."""
+    """Write a libDAI factor graph, the inverse of `read_fg`; a variable in no factor gets a factor of ones, or it would be lost."""
     factors = list(network.factors())
     missing = sorted(set(range(network.count)) - {i for scope, _ in factors for i in scope})
     factors += [((i,), np.ones(network.cardinality[i])) for i in missing]
@@ -141,9 +142,9 @@ def _number_line(values: Array | tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class NetworkFormat:
-    """How a network is read from a text and written to one: `read_NAME` and `write_NAME` of a module, imported when they are called.
+    """A format, with `read_NAME` and `write_NAME` in a module that is imported when they are called.
 
-    labels  "all": all names are in the text; "identifiers": those alone that are identifiers; "none".
+    labels  "all": the text contains all names; "identifiers": only those that are identifiers; "none".
     """
 
     name: str
@@ -151,12 +152,15 @@ class NetworkFormat:
     labels: str
 
     def read(self, text: str, notes: list[str]) -> Network:
-        """The network of a text.  notes  receives sentences about what the reader changed."""
+        """Return the network of a text.
+
+        notes  receives sentences about changes that the reader made.
+        """
         reader: Callable[[str, list[str]], Network] = self._function("read")
         return reader(text, notes)
 
     def write(self, network: Network) -> str:
-        """The text of a network."""
+        """Return the text of a network."""
         writer: Callable[[Network], str] = self._function("write")
         return writer(network)
 

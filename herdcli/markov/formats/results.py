@@ -1,4 +1,4 @@
-"""Results as text, .MAR, .PR and .MPE, and the sets of variables that ups clamps."""
+"""Results as text, .MAR, .PR and .MPE, and the clamp sets of ups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from herdcli.schema import Array
 
 
 def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
-    """Variables of each line, by name or number; `-` is a set without any, empty lines and what follows a # are skipped."""
+    """Read the variables of each line, by name or number; `-` is an empty set, empty lines and comments after # are skipped."""
     lines = [line.partition("#")[0].split() for line in text.splitlines()]
     found = [[find_variable(network, name) for name in line if line != ["-"]] for line in lines if line]
     if not found:
@@ -24,25 +24,25 @@ def read_clamp_sets(text: str, network: Network) -> list[list[int]]:
 
 
 def write_mar(marginals: Sequence[Array]) -> str:
-    """MAR, then the number of variables, and of each the number of states and their probabilities."""
+    """Write MAR, then the number of variables, and for each the number of states and their probabilities."""
     cells = [f"{len(p)} {' '.join(map(repr, p.tolist()))}" for p in marginals]
     return f"MAR\n{len(marginals)} {' '.join(cells)}\n"
 
 
 def write_pr(log_z: float) -> str:
-    """PR, then log10 of the partition function."""
+    """Write PR, then log10 of the partition function."""
     return f"PR\n{float(log_z) / math.log(10)!r}\n"
 
 
 def write_states(states: Mapping[int, int], whole: bool) -> str:
-    """MPE, the number of variables and their states; of some variables MMAP, how many, and variable and state of each."""
+    """Write MPE, the number of variables and their states; for some variables MMAP, their number, and variable and state of each."""
     if whole:
         return f"MPE\n{len(states)} {' '.join(str(states[i]) for i in range(len(states)))}\n"
     return f"MMAP\n{len(states)} {' '.join(f'{i} {x}' for i, x in states.items())}\n"
 
 
 def read_mar(text: str) -> list[Array]:
-    """The marginals of a .MAR file; a line with the number of cases (1) may stand before them."""
+    """Read the marginals of a .MAR file; a line with the number of cases (1) may precede them."""
     words = WordStream(text)
     if words.next("MAR") != "MAR":
         raise DataError("line 1: a result file of marginals begins with MAR")

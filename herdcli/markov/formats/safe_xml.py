@@ -1,7 +1,7 @@
-"""XML read without what makes it dangerous: no entities of its own, nothing from elsewhere, a bound on depth and on size.
+"""A safe XML parser: no entity declarations, no external references, bounded depth and size.
 
-The tree is built with expat.  Element and attribute declarations, as XMLBIF has them, are passed over; entity declarations are refused,
-so that no text can grow beyond its file.
+The tree is built with expat.  Element and attribute declarations, as in XMLBIF, are skipped; entity declarations are refused,
+so that no text can expand beyond its file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ __all__ = ["XMLElement", "escape", "parse_xml", "quoteattr"]
 
 @dataclass
 class XMLElement:
-    """tag and attributes in lower case, without namespaces;  children in order;  pieces of text between them."""
+    """An XML element.
+
+    tag, attributes  in lower case, without namespaces.
+    children         in order.
+    pieces           the parts of text between them.
+    """
 
     tag: str
     attributes: dict[str, str]
@@ -34,16 +39,16 @@ class XMLElement:
         return "".join(self.pieces).strip()
 
     def all(self, *tags: str) -> Iterator[XMLElement]:
-        """The children of these names."""
+        """Return the children with these names."""
         return (child for child in self.children if child.tag in tags)
 
     def first(self, tag: str) -> XMLElement | None:
-        """The first child of this name."""
+        """Return the first child with this name."""
         return next(self.all(tag), None)
 
 
 class _TreeBuilder:
-    """The handlers of one parse."""
+    """The handlers of one parse, which build the tree."""
 
     def __init__(self) -> None:
         self.open: list[XMLElement] = []
@@ -89,7 +94,7 @@ class _TreeBuilder:
 
 
 def parse_xml(text: str) -> XMLElement:
-    """The root element.  Raises DataError, with the line, for what is not well-formed and for entities."""
+    """Return the root element.  Raises DataError, with the line, for entities and for text that is not well-formed."""
     builder = _TreeBuilder()
     try:
         builder.parser.Parse(text, True)

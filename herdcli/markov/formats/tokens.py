@@ -1,4 +1,4 @@
-"""Words of a text with their places, for parsers that say where something is wrong."""
+"""Words and tokens of a text with their positions, for parsers that report the position of an error."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from herdcli.errors import DataError
 from herdcli.schema import Array
 
 T = TypeVar("T")
-ROUNDED = 0.01  # how far a row of a conditional distribution may be from a sum of 1 in a file
-LARGEST = 2**63 - 1  # of the integers that files hold
+ROUNDED = 0.01  # largest deviation from 1 of the sum of a row of a conditional distribution in a file
+LARGEST = 2**63 - 1  # of the integers in files
 ZEROS = frozenset(("0", "0.0", "0.", "0.000000"))
 
 
@@ -24,7 +24,7 @@ SCALED = "write 0 if the state is impossible, or multiply all values of the fact
 
 
 def first_underflow(words: Sequence[str], values: Array) -> int | None:
-    """The place of the first number that is not 0 as it is written, but is as a float64."""
+    """Return the position of the first number that underflows to 0 in float64."""
     for place in np.flatnonzero(values == 0).tolist():
         word = words[place]
         if word not in ZEROS and re.search(r"[1-9]", word.lower().partition("e")[0]):
@@ -36,7 +36,7 @@ _PLAIN = re.compile(r"[+-]?[0-9]{1,400}")
 
 
 class WordStream:
-    """The blank-separated words of a text; what follows `#` or `//` at the beginning of a word is a comment."""
+    """The blank-separated words of a text; text after `#` or `//` at the beginning of a word is a comment."""
 
     def __init__(self, text: str) -> None:
         self.text = re.sub(r"(?m)(^|(?<=\s))(#|//).*$", "", text)
@@ -45,11 +45,11 @@ class WordStream:
 
     @property
     def left(self) -> int:
-        """How many words are still to come."""
+        """The number of remaining words."""
         return len(self.words) - self.at
 
     def next(self, what: str) -> str:
-        """The next word.  Raises DataError, saying where the text ends, if there is none."""
+        """Return the next word.  Raises DataError, with the end of the text, if there is none."""
         if not self.left:
             raise DataError(
                 f"ends at {self.place(len(self.words) - 1)} where {what} is expected", hint="check whether the file is complete"
@@ -58,11 +58,11 @@ class WordStream:
         return self.words[self.at - 1]
 
     def integer(self, what: str, low: int = 0) -> int:
-        """The next word as an integer from `low` upwards."""
+        """Return the next word as an integer from `low` upwards."""
         return int(self.integers(1, what, low)[0])
 
     def integers(self, count: int, what: str, low: int = 0) -> list[int]:
-        """The next words as integers from `low` upwards."""
+        """Return the next words as integers from `low` upwards."""
         values = self._take(count, what, _parse_integer, "an integer")
         for k, value in enumerate(values):
             if abs(value) > LARGEST:
@@ -72,7 +72,7 @@ class WordStream:
         return values
 
     def numbers(self, count: int, what: str) -> Array:
-        """The next words as float64."""
+        """Return the next words as float64."""
         values = np.array(self._take(count, what, _parse_number, "a number"), dtype=np.float64)
         first = self.at - count
         if (lost := first_underflow(self.words[first : self.at], values)) is not None:
@@ -93,7 +93,7 @@ class WordStream:
         return values
 
     def place(self, word: int) -> str:
-        """Line and token of a word, counted from 1."""
+        """Return the line and token of a word, counted from 1."""
         seen = 0
         for number, line in enumerate(self.text.split("\n"), 1):
             here = len(line.split())
@@ -109,21 +109,21 @@ class WordStream:
 
 
 def _parse_integer(word: str) -> int:
-    """Digits of ASCII with a sign: Python reads 1_0 and digits of other scripts too, which no other program does."""
+    """Parse ASCII digits with a sign: Python also accepts 1_0 and digits of other scripts, which no other program does."""
     if not _PLAIN.fullmatch(word):
         raise ValueError(word)
     return int(word)
 
 
 def _parse_number(word: str) -> float:
-    """A decimal number of ASCII characters."""
+    """Parse a decimal number of ASCII characters."""
     if "_" in word or not word.isascii():
         raise ValueError(word)
     return float(word)
 
 
 def parse_numbers(words: Sequence[str], what: str) -> Array:
-    """Words as float64.  Raises DataError for what is none, and for numbers that float64 has no place for."""
+    """Return words as float64.  Raises DataError for other words, and for numbers that underflow in float64."""
     try:
         values = np.array(list(map(_parse_number, words)), dtype=np.float64)
     except ValueError:
@@ -135,9 +135,9 @@ def parse_numbers(words: Sequence[str], what: str) -> Array:
 
 
 class TokenStream:
-    """The tokens of a text without its comments; where they are is looked up when an error asks for it.
+    """The tokens of a text without its comments; positions are only computed for errors.
 
-    comment  quoted text as its first group, or a comment.
+    comment  a pattern that matches quoted text as its first group, or a comment.
     """
 
     def __init__(self, text: str, token: re.Pattern[str], comment: re.Pattern[str]) -> None:
@@ -147,23 +147,23 @@ class TokenStream:
         self.at = 0
 
     def peek(self) -> str:
-        """The next token, or nothing at the end."""
+        """Return the next token without consuming it, "" at the end."""
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def next(self, what: str) -> str:
-        """The next token, which is taken.  Raises DataError at the end."""
+        """Consume and return the next token.  Raises DataError at the end."""
         if self.at == len(self.tokens):
             raise self.short(what)
         self.at += 1
         return self.tokens[self.at - 1]
 
     def expect(self, token: str) -> None:
-        """Take this token.  Raises DataError where another one stands."""
+        """Consume this token.  Raises DataError for another one."""
         if (found := self.next(f"'{token}'")) != token:
             raise self.error(f"'{found[:40]}' where '{token}' is expected")
 
     def tokens_until(self, end: str) -> list[str]:
-        """The tokens before the next `end`, which are taken with it."""
+        """Return the tokens before the next `end`, and consume them with it."""
         try:
             closing = self.tokens.index(end, self.at)
         except ValueError:
@@ -175,16 +175,16 @@ class TokenStream:
 
     @staticmethod
     def unquoted(token: str) -> str:
-        """A token without its quotes."""
+        """Return a token without its quotes."""
         return re.sub(r"\\(.)", r"\1", token[1:-1]) if len(token) > 1 and token[0] == token[-1] == '"' else token
 
     def short(self, what: str) -> DataError:
-        """DataError about a text that ends too soon."""
+        """Return the DataError for a text that ends too soon."""
         lines = self.text.rstrip().count("\n") + 1
         return DataError(f"ends at line {lines} where {what} is expected", hint="check whether the file is complete")
 
     def error(self, message: str) -> DataError:
-        """DataError about the last token."""
+        """Return a DataError about the last token."""
         return DataError(f"line {self.line()}: {message}")
 
     def line(self) -> int:
@@ -194,7 +194,7 @@ class TokenStream:
 
     @contextmanager
     def placed(self) -> Iterator[None]:
-        """Errors raised inside say the line of the last token."""
+        """Add the line of the last token to errors that are raised inside."""
         try:
             yield
         except DataError as error:

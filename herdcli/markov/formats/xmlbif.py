@@ -1,6 +1,6 @@
 """Bayesian networks as XML: XMLBIF 0.3, which pyAgrum calls BIFXML.
 
-Source: Cozman (1998), XMLBIF 0.3.  Tables run with the states of the child fastest, then those of the last parent.
+Source: Cozman (1998), XMLBIF 0.3.  In tables the states of the child vary fastest, then those of the last parent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FAST = re.compile(r"fast\s*=\s*.*?(?:\{(?P<labels>[^{}]*)\}|\[(?P<range>[^\[\]]
 
 
 def read_xmlbif(text: str, notes: list[str] | None = None) -> Network:
-    """Variables with named states and their conditional probabilities."""
+    """Read variables with named states and their conditional probabilities."""
     root = safe_xml.parse_xml(text)
     networks = [root] if root.tag == "network" else list(root.all("network"))
     if len(networks) != 1:
@@ -50,7 +50,7 @@ def _child_text(element: safe_xml.XMLElement, tag: str) -> str:
 
 
 def _parse_fast_states(variable: safe_xml.XMLElement) -> list[str]:
-    """The states of a property `fast = name{yes|no}` or `name[3]`, which pyAgrum writes."""
+    """Return the states of a property `fast = name{yes|no}` or `name[3]`, which pyAgrum writes."""
     for each in variable.all("property"):
         if (found := _FAST.match(each.text)) is None:
             continue
@@ -65,7 +65,7 @@ def _parse_fast_states(variable: safe_xml.XMLElement) -> list[str]:
 
 
 def write_xmlbif(network: Network) -> str:
-    """A network of conditional distributions, one a variable.  Raises DataError for any other."""
+    """Write a network of conditional distributions, one per variable.  Raises DataError for other networks."""
     tables = conditional_tables(network, "XMLBIF")
     states = state_labels(network)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<BIF VERSION="0.3">', "<NETWORK>", "<NAME>unknown</NAME>"]

@@ -1,8 +1,8 @@
-"""The one table of learning algorithms, which imports nothing."""
+"""The table of learning algorithms, which imports nothing."""
 
 from __future__ import annotations
 
-# name -> module.attribute: makes a Learner of (problem, settings)
+# name -> module.attribute: constructs a Learner from (problem, settings)
 ALGORITHMS: dict[str, str] = {
     "ups-jt": "herdcli.markov.learning.ipf.IterativeScaling",
     "effective-ipf": "herdcli.markov.learning.ipf.IterativeScaling",
@@ -18,5 +18,5 @@ ALGORITHMS: dict[str, str] = {
 NEEDS_ROWS = {"pseudo-likelihood"}
 NO_FEATURES = {"loopy-is", "cvm", "linear-response"}
 NO_BASE = {"linear-response"}
-DIRECTED = ("bayes",)  # learned from families, not clusters: of no Problem
+DIRECTED = ("bayes",)  # fitted from families, not clusters; they have no LearningProblem
 SCORES = ("bic", "bdeu", "k2")  # of structures of Bayesian networks

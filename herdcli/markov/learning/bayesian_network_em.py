@@ -1,8 +1,8 @@
-"""Tables of a Bayesian network from rows with gaps, and with variables that no row has: expectation–maximisation.
+"""Expectation–maximisation for the tables of a Bayesian network, from rows with missing values and hidden variables.
 
-The expected number of rows in each state of a family is Σ_rows P(family | what the row has), and the tables are those of these
-numbers.  Rows without gaps are counted, whatever the treewidth.  With smoothing the sum of log-likelihood and log prior never falls,
-without it the log-likelihood.
+The expected number of rows in each state of a family is Σ_rows P(family | observed values of the row), and the tables are computed from
+these numbers.  Rows without missing values are counted, for any treewidth.  With smoothing the sum of log-likelihood and log prior never
+decreases, without it the log-likelihood.
 Source: Lauritzen (1995), "The EM algorithm for graphical association models with missing data"; Dempster, Laird & Rubin (1977).
 """
 
@@ -23,12 +23,12 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-BLOCK = 1 << 20  # table cells of the rows taken at once
+BLOCK = 1 << 20  # table cells of the rows that are processed at a time
 
 
 @dataclass
 class EMState:
-    """All tables one after the other, and the log-likelihood (with the log prior) before each step."""
+    """All tables, concatenated, and the log-likelihood (with the log prior) before each step."""
 
     tables: Array
     objective: Array
@@ -37,7 +37,7 @@ class EMState:
 
 
 class ExpectationMaximisation:
-    """A step is one sweep over the rows."""
+    """The EM algorithm; each step is one sweep over the rows."""
 
     state = EMState
 
@@ -51,10 +51,10 @@ class ExpectationMaximisation:
         self.x, self.weight = (cases.x, cases.weight) if cases.complete else _distinct_rows(cases)
         self.search: elimination.OrderSearch | None = None
         if not cases.complete:
-            self._prepare(seed, orders)  # rows with gaps are completed on a junction tree
+            self._prepare(seed, orders)  # rows with missing values are completed on a junction tree
 
     def _prepare(self, seed: int, orders: int) -> None:
-        """The order of elimination, and how many rows are taken at once; DataError where no tree is small enough."""
+        """Find an elimination order and the number of rows per block; raise DataError if no tree is small enough."""
         self.search = cliques.search_orders(self._network([np.ones(shape) for shape in self.shapes]), seed, orders)
         if not self.search.complete or self.search.width + 2 > MOST_AXES:
             raise DataError(
@@ -66,7 +66,7 @@ class ExpectationMaximisation:
         return bayesian_network(self.parents, tables, self.cases.cardinality, None, None)
 
     def init(self) -> EMState:
-        """Tables of the rows that have all of a family; by chance where a variable of it is in no row."""
+        """Return tables from the rows that observe a whole family; random ones if a variable of the family is hidden."""
         hidden: Array = np.all(self.cases.x < 0, axis=0)
         made = []
         for i, scope in enumerate(self.scopes):
@@ -77,12 +77,12 @@ class ExpectationMaximisation:
         return EMState(np.concatenate(made), np.empty(0), -np.inf, 0)
 
     def tables_of(self, flat: Array) -> list[Array]:
-        """The table of each family."""
+        """Return the table of each family."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), self.shapes, strict=True)]
 
     def step(self, state: EMState) -> EMState:
-        """Expected counts under the tables, then the tables of these counts."""
+        """Compute expected counts under the tables, then the tables of these counts."""
         tables = self.tables_of(state.tables)
         expected, likelihood = self.expected(tables)
         prior = sum(float((self.smoothing / part.size * np.log(part)).sum()) for part in tables) if self.smoothing else 0.0
@@ -92,7 +92,7 @@ class ExpectationMaximisation:
         )
 
     def expected(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
-        """Expected counts of each family, and the log-likelihood of all rows."""
+        """Return the expected counts of each family, and the log-likelihood of all rows."""
         if self.search is None:
             return self._count_complete_rows(tables)
         given = self._network(tables)
@@ -103,14 +103,18 @@ class ExpectationMaximisation:
         return found, total
 
     def _count_complete_rows(self, tables: Sequence[Array]) -> tuple[list[Array], float]:
-        """Of rows without gaps, whose families are seen."""
+        """Return the counts and the log-likelihood for rows without missing values."""
         found = [case_counts(self.cases, scope) for scope in self.scopes]
         if any((part[many > 0] == 0).any() for part, many in zip(tables, found, strict=True)):
             raise DataError("the initial tables give a training row probability 0", hint="--smoothing 1")
         return found, sum(float(many[many > 0] @ np.log(part[many > 0])) for part, many in zip(tables, found, strict=True))
 
     def _block(self, network: Network, rows: slice, found: list[Array]) -> float:
-        """The rows are one variable more, in every clique; the marginal of a family and the row variable is that of each row."""
+        """Add the expected counts of a block of rows to `found`; return its log-likelihood.
+
+        The row number is one more variable, in every clique; the joint marginal of a family and the row variable has the results of all
+        rows.
+        """
         assert self.search is not None
         x, weight = self.x[rows], self.weight[rows]
         allowed = [(x[:, i] == np.arange(states)[:, None]) | (x[:, i] < 0) for i, states in enumerate(network.cardinality.tolist())]
@@ -123,16 +127,16 @@ class ExpectationMaximisation:
         return float(weight @ made.log_z)
 
     def met(self, state: EMState) -> bool:
-        """Did the last step gain less than the tolerance, a row?"""
+        """Return True if the gain of the last step, per row, was at most the tolerance."""
         gain = np.diff(state.objective[-2:])
         return bool(len(gain) and gain[0] <= self.tolerance * self.weight.sum())
 
     def done(self, state: EMState) -> bool:
-        """No step is left, or none gains."""
+        """Return True if no step is left, or the last one gained too little."""
         return state.step >= self.steps or self.met(state)
 
     def memory(self) -> int:
-        """Bytes of the tables of a block of rows."""
+        """Return the bytes of the tables of a block of rows."""
         return 8 * self.cases.x.size if self.search is None else int(40 * self.search.cells * self.rows)
 
     def progress(self, state: EMState) -> RunProgress:
@@ -140,11 +144,11 @@ class ExpectationMaximisation:
         return RunProgress(state.step, self.steps, f"log-likelihood {state.log_likelihood:.6g}" if state.step else "")
 
     def result(self, state: EMState) -> EMState:
-        """The state itself."""
+        """Return the state."""
         return state
 
 
 def _distinct_rows(cases: WeightedCases) -> tuple[Array, Array]:
-    """Rows that differ, with the weight of all that are alike."""
+    """Return the distinct rows, with the total weight of each."""
     rows, place = np.unique(cases.x, axis=0, return_inverse=True)
     return rows, np.bincount(place.ravel(), cases.weight)

@@ -31,12 +31,12 @@ class WeightedCases:
 
     @property
     def complete(self) -> bool:
-        """Is every value there?"""
+        """True if no value is missing."""
         return bool((self.x >= 0).all())
 
 
 def case_counts(cases: WeightedCases, scope: Sequence[int]) -> Array:
-    """Weighted rows in each state of some variables, of rows that have values of all of them."""
+    """Return the weighted number of rows in each state of some variables, over the rows in which none of them is missing."""
     shape = [int(cases.cardinality[i]) for i in scope]
     cell, weight = np.zeros(len(cases.x), dtype=np.int64), cases.weight
     known = np.ones(len(cases.x), dtype=bool)
@@ -52,7 +52,7 @@ def case_counts(cases: WeightedCases, scope: Sequence[int]) -> Array:
 
 
 def conditional_table(found: Array, smoothing: float) -> Array:
-    """P(child | parents) of counts with the child last; uniform where there is neither a row nor smoothing."""
+    """Return P(child | parents) from counts with the child last; uniform where there is neither a row nor smoothing."""
     raised = found + smoothing / found.size
     total = raised.sum(axis=-1, keepdims=True)
     uniform = np.full_like(raised, 1.0 / raised.shape[-1])
@@ -63,20 +63,20 @@ def conditional_table(found: Array, smoothing: float) -> Array:
 def bayesian_network(
     parents: Parents, tables: Sequence[Array], cardinality: Array, names: list[str] | None, states: list[str] | None
 ) -> Network:
-    """The factors P(child | parents), in order of the child."""
+    """Return the network of the factors P(child | parents), in the order of the children."""
     factors = [((*of, i), part) for i, (of, part) in enumerate(zip(parents, tables, strict=True))]
     return build_network(cardinality, factors, names=names, states=states, directed=True)
 
 
 def family_log_likelihood(found: Array) -> float:
-    """Σ N_uk log(N_uk/N_u), the largest log-likelihood of a family."""
+    """Return Σ N_uk log(N_uk/N_u), the largest log-likelihood of a family."""
     total = np.broadcast_to(found.sum(axis=-1, keepdims=True), found.shape)
     on = found > 0
     return float((found[on] * np.log(found[on] / total[on])).sum())
 
 
 def root_tree(tree: Sequence[Pair], nodes: int) -> Parents:
-    """A tree's edges away from its first variable."""
+    """Return the parents of each variable if a tree's edges are directed away from its first variable."""
     near: list[list[int]] = [[] for _ in range(nodes)]
     for i, j in tree:
         near[i].append(j)
@@ -99,12 +99,12 @@ def root_tree(tree: Sequence[Pair], nodes: int) -> Parents:
 
 
 def is_acyclic(parents: Sequence[Sequence[int]]) -> bool:
-    """Can every variable come after its parents?"""
+    """Return True if the variables can be ordered such that parents precede children."""
     return not find_cycle(dict(enumerate(parents)))
 
 
 def chow_liu_tree(cases: WeightedCases) -> Parents:
-    """The likeliest tree, away from its first variable; pairs that no row has both of are as if independent."""
+    """Return the most probable tree, directed away from its first variable; pairs that no row observes together count as independent."""
     nodes = len(cases.cardinality)
     information = np.zeros((nodes, nodes))
     for i in range(nodes):
@@ -119,7 +119,7 @@ def chow_liu_tree(cases: WeightedCases) -> Parents:
 
 
 def complete_log_likelihood(cases: WeightedCases, scopes: Sequence[tuple[int, ...]], tables: Sequence[Array]) -> float:
-    """Mean log-likelihood of the rows that lack nothing; NaN where there is none."""
+    """Return the mean log-likelihood of the rows without missing values; NaN if there are none."""
     whole = (cases.x >= 0).all(axis=1)
     if not whole.any():
         return math.nan
@@ -133,7 +133,7 @@ def fit_record(
     cases: WeightedCases, scopes: Sequence[tuple[int, ...]], expected: Sequence[Array], *, steps: int, converged: bool, trace: Array,
     log_likelihood: float, smoothing: float, holdout: tuple[Array, Array],
 ) -> Fit:  # fmt: skip
-    """How the tables were learned; the given marginals are the (expected) shares of rows in each state of a family."""
+    """Return the record of the fit; its target marginals are the (expected) shares of rows in each state of a family."""
     rows, split = holdout
     total = float(cases.weight.sum())
     return Fit(

@@ -1,9 +1,9 @@
-"""Largest approximate entropy Σ_R H(P_R) + Σ_r c_r H(P_r) under given marginals, by a double loop that always converges.
+"""Maximum of the approximate entropy Σ_R H(P_R) + Σ_r c_r H(P_r) under given marginals, by a double loop that always converges.
 
 The regions are those of the cluster variation method (all intersections of the outer regions, counting numbers 6.25), or a
-junction graph (separators with c = −1), where this finds what loopy iterative scaling looks for.  Outer loop: the convex part
-c_r H(P_r), c_r < 0, is replaced by its tangent at the present P_r, a bound from below; inner loop: what remains is concave, and
-is maximised one region or cluster at a time.  Where each inner loop is run to its end, the approximate entropy never falls from
+junction graph (separators with c = −1), for which the solution is that of loopy iterative scaling.  Outer loop: the convex part
+c_r H(P_r), c_r < 0, is replaced by its tangent at the present P_r, a lower bound.  Inner loop: the rest is concave, and
+is maximised one region or cluster at a time.  If each inner loop is run to convergence, the approximate entropy never decreases from
 one outer iteration to the next.  Source: Teh (2003), sec. 6.5; Yuille (2002); Heskes, Albers & Kappen (2003).
 """
 
@@ -27,16 +27,17 @@ from herdcli.markov.model.constraints import LearningProblem, maximal_scopes
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-INNER_SHARE = 0.1  # of the last residual, which the inner loop goes to
+INNER_SHARE = 0.1  # relative to the last residual: tolerance of the inner loop
 INNER_SWEEPS = 1000
 MOST_REGIONS = 20_000
 
 
 @dataclass
 class CVMState:
-    """Tables of outer regions, λ of every link, values of clusters and inner regions, the tangent points `old`.
+    """Tables of outer regions, λ of every link, values of clusters and inner regions, and the tangent points `old`.
 
-    residual, entropy  one entry an outer iteration.  counts  scalings, agreements.
+    residual, entropy  one entry per outer iteration.
+    counts             numbers of scalings and of agreement updates.
     """
 
     tables: Array
@@ -50,7 +51,7 @@ class CVMState:
 
 
 def kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]]:
-    """All intersections of outer regions with counting numbers that are not 0: (region, the outer regions around it, c)."""
+    """Return all intersections of outer regions with nonzero counting numbers: (region, the outer regions that contain it, c)."""
     members = [frozenset(scope) for scope in outer]
     found: set[frozenset[int]] = set()
     fresh = set(members)
@@ -69,7 +70,8 @@ def kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]
     number: dict[frozenset[int], int] = dict.fromkeys(members, 1)
     result = []
     for region in sorted(found, key=lambda region: (-len(region), sorted(region))):
-        # 6.25, larger regions first: their numbers are known, and every variable is counted once, Σ c_r = 1 over the regions that hold it.
+        # 6.25, larger regions first, so that their counting numbers are known.  Every variable is counted once: Σ c_r = 1 over the regions
+        # that contain it.
         number[region] = 1 - sum(c for other, c in number.items() if region < other)
         if number[region]:
             around = [k for k, other in enumerate(members) if region <= other]
@@ -78,7 +80,7 @@ def kikuchi_regions(outer: Sequence[Scope]) -> list[tuple[Scope, list[int], int]
 
 
 def lattice_plaquettes(problem: LearningProblem) -> list[Scope] | None:
-    """The squares of a lattice, where every cluster is inside one; else None."""
+    """Return the squares of a lattice, if every cluster is inside one; otherwise None."""
     if problem.shape is None or problem.base_factors or min(problem.shape.tolist()) < 2:
         return None
     at = np.arange(int(np.prod(problem.shape))).reshape(problem.shape)
@@ -89,7 +91,7 @@ def lattice_plaquettes(problem: LearningProblem) -> list[Scope] | None:
 
 
 class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
-    """`cvm`, and `loopy-is` with --double-loop: a step is an outer iteration."""
+    """The algorithm `cvm`, and `loopy-is` with --double-loop; each step is an outer iteration."""
 
     state = CVMState
 
@@ -110,7 +112,7 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
         self.note = f"{len(self.outer)} outer regions of at most {widest} variables, {len(self.inner)} inner ones"
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the regions' tables."""
+        """Return the bytes of the regions' tables."""
         return cliques.bytes_needed(self.outer, self.inner, self.problem.cardinality, self.scopes), "the regions"
 
     @cached_property
@@ -122,7 +124,7 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
 
     @cached_property
     def arrays(self) -> tuple[Array, Array, Array, Array]:
-        """A sweep; the first link of each inner region; where each link's λ begins; scratch space."""
+        """A sweep, the first link of each inner region, the start of each link's λ, and work space."""
         made = self.layout
         count = [len(around) for _, around in self.inner]
         first = made.clusters + np.concatenate(([0], np.cumsum(count))).astype(np.int64)
@@ -134,7 +136,7 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
         return program, first, offset, np.empty(largest)
 
     def init(self) -> CVMState:
-        """Uniform regions, times the factors of the base."""
+        """Return uniform regions, times the factors of the base."""
         made = self.layout
         tables, values = made.uniform_tables(), made.uniform_values()
         multiply_base(made, tables, self.problem)
@@ -166,8 +168,8 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
                 raise impossible_cluster_error(self.problem, int(program[bad]))
             if max(far, apart) <= inner:
                 break
-        # c_r H(P), c_r < 0, is convex, and −c_r Σ P log P_old is its tangent at P_old: a bound from below that touches there.
-        # So maximising under it does not lower the entropy, and the point of contact moves to the maximum (6.27; Yuille 2002).
+        # c_r H(P), c_r < 0, is convex, and −c_r Σ P log P_old is its tangent at P_old: a lower bound that is equal there.  So maximising
+        # under it does not lower the entropy, and the tangent point moves to the maximum (6.27; Yuille 2002).
         regions = slice(made.cells_of(made.clusters).start if self.inner else len(state.values), len(state.values))
         change = float(np.abs(state.values[regions] - state.old[regions]).max(initial=0.0))
         state.old[regions] = state.values[regions]
@@ -178,7 +180,7 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
         )  # fmt: skip
 
     def _entropy(self, state: CVMState) -> float:
-        """Σ H(P_R) + Σ c_r H(P_r)."""
+        """Compute Σ H(P_R) + Σ c_r H(P_r)."""
         made = self.layout
         start = made.cells_of(made.clusters).start if self.inner else len(state.values)
         sizes = np.diff(made.links[5])[made.clusters :]
@@ -186,7 +188,7 @@ class ClusterVariation(SizedLearner, ToTolerance[CVMState, LearningSettings]):
         return -float(_p_log_p(state.tables).sum()) - float(terms.sum())
 
     def result(self, state: CVMState) -> LearnedFactors:
-        """The factors."""
+        """Return the factors."""
         return scaled_factors(self.problem, self.layout, state, self.met(state))
 
 

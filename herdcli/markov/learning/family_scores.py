@@ -1,4 +1,4 @@
-"""Scores of families of a Bayesian network: what a variable with its parents adds to the score of a structure.
+"""Scores of families of a Bayesian network: the contribution of a variable with its parents to the score of a structure.
 
     BIC    Σ N_uk log(N_uk/N_u) − ½ log n · q (r − 1)
     BDeu   Σ_u log Γ(α_u)/Γ(α_u + N_u) + Σ_uk log Γ(α_uk + N_uk)/Γ(α_uk)      α_uk = S/(q r), with S equivalent rows
@@ -21,26 +21,33 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_CELLS = 1 << 24  # of the table of a family
-TOGETHER = 1 << 16  # rows and cells of families that are counted at once
+TOGETHER = 1 << 16  # rows and cells of families that are counted together
 
 
 @dataclass(frozen=True)
 class FamilyScore:
-    """kind  one of `algorithm_table.SCORES`.  equivalent_rows  S of BDeu."""
+    """The settings of a score.
+
+    kind             one of `algorithm_table.SCORES`.
+    equivalent_rows  S of BDeu.
+    """
 
     kind: str = "bic"
     equivalent_rows: float = 1.0
 
 
 def score_family(score: FamilyScore, cases: WeightedCases, i: int, parents: Sequence[int]) -> float:
-    """The score of one family; rows that lack a value of it are made up for by the others."""
+    """Return the score of one family; rows with missing values of it are compensated by scaling up the others."""
     if math.prod(int(cases.cardinality[j]) for j in (*parents, i)) > MOST_CELLS:
         return -math.inf
     return score_counts(score, case_counts(cases, [*parents, i]), float(cases.weight.sum()))
 
 
 def score_counts(score: FamilyScore, found: Array, total: float) -> float:
-    """The score of counts with the child last.  total  the weight of all rows."""
+    """Return the score of counts with the child last.
+
+    total  the weight of all rows.
+    """
     rows, states = float(found.sum()), found.shape[-1]
     if rows == 0:
         return -math.inf
@@ -48,14 +55,17 @@ def score_counts(score: FamilyScore, found: Array, total: float) -> float:
     if score.kind == "bic":
         return float(family_log_likelihood(found) * total / rows - 0.5 * math.log(total) * len(found) * (states - 1))
     alpha = 1.0 if score.kind == "k2" else score.equivalent_rows / found.size
-    found = found[found.any(axis=1)] * (total / rows)  # states of the parents without rows add nothing
+    found = found[found.any(axis=1)] * (total / rows)  # states of the parents without rows contribute nothing
     inside = found[found > 0]
     cells = gammaln(alpha + inside).sum() - len(inside) * gammaln(alpha)
     return float(cells + len(found) * gammaln(states * alpha) - gammaln(states * alpha + found.sum(axis=1)).sum())
 
 
 def of_tables(score: FamilyScore, found: Array, rows: Array, total: float) -> Array:
-    """(K,) scores of K tables one below the other: found (Σ rows, states of the child), rows (K,) of each, total  the weight of all."""
+    """Return the scores (K,) of K tables, stacked vertically: found (Σ rows, states of the child), rows (K,) of each.
+
+    total  the weight of all rows of data.
+    """
     states, count = found.shape[1], len(rows)
     table = np.repeat(np.arange(count), rows)
     sums = found.sum(axis=1)
@@ -74,7 +84,7 @@ def of_tables(score: FamilyScore, found: Array, rows: Array, total: float) -> Ar
 
 
 class FamilyScores:
-    """Scores of families that differ in one parent, with the rows of what they share coded once; all are remembered."""
+    """Scores of families that differ in one parent, with the rows of shared variables encoded once; all scores are cached."""
 
     def __init__(self, cases: WeightedCases, score: FamilyScore) -> None:
         self.cases, self.score = cases, score
@@ -84,13 +94,13 @@ class FamilyScores:
         self.known: dict[tuple[int, tuple[int, ...]], float] = {}
 
     def of(self, i: int, parents: tuple[int, ...]) -> float:
-        """The score of a family with its parents in ascending order."""
+        """Return the score of a family with its parents in ascending order."""
         if (i, parents) not in self.known:
             self.known[i, parents] = score_family(self.score, self.cases, i, parents)
         return self.known[i, parents]
 
     def extended(self, i: int, parents: tuple[int, ...], others: Sequence[int]) -> list[float]:
-        """The scores with one more parent each, counted together where no value is missing."""
+        """Return the scores with one more parent each, counted together if no value is missing."""
         families = [_add_parent(parents, k) for k in others]
         if self.complete:
             missing = {k: (i, family) for k, family in zip(others, families, strict=True) if (i, family) not in self.known}
@@ -98,7 +108,7 @@ class FamilyScores:
         return [self.of(i, family) for family in families]
 
     def _count(self, i: int, parents: tuple[int, ...], others: dict[int, tuple[int, tuple[int, ...]]]) -> None:
-        """Count and score the families with each of the others, as many at a time as stay in the processor's cache."""
+        """Count and score the families with each of the others, as many at a time as fit into the processor's cache."""
         if not others:
             return
         states = [int(self.cases.cardinality[j]) for j in (*parents, i)]
@@ -121,7 +131,7 @@ class FamilyScores:
             self.known.update(zip([others[k] for k in part], values.tolist(), strict=True))
 
     def _parts(self, others: list[int], rows: int, shared: int) -> Iterator[list[int]]:
-        """The variables in groups of which rows and cells are few enough."""
+        """Yield the variables in groups whose rows and cells are few enough."""
         part: list[int] = []
         size = 0
         for k in others:

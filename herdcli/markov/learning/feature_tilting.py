@@ -1,4 +1,4 @@
-"""The distribution nearest to a table that has given expectations of features: one scaling of a feature cluster.
+"""The distribution closest to a table that has given expectations of features: one scaling of a feature cluster.
 
 q(x) ∝ p(x) exp(δ·f(x)) with Σ q f = target; δ minimises log Σ p e^{δ·f} − δ·target, convex, by Newton's method.
 Source: Teh (2003), 6.30; Csiszár (1975).
@@ -12,14 +12,16 @@ from herdcli.numerics import symmetric_matrices
 from herdcli.schema import Array
 
 STEPS = 100
-LONGEST = 30.0  # of a step, in the exponent
+LONGEST = 30.0  # largest step, in the exponent
 PRECISION = 1e-14
 
 
 def feature_tilt(p: Array, features: Array, target: Array) -> Array | None:
-    """exp(δ·f − log normaliser) for each cell; None where no distribution on the support of p has these expectations.
+    """Return exp(δ·f − log normaliser) for each cell; None if no distribution on the support of p has these expectations.
 
-    p (cells,) of sum one.  features (d, cells).  target (d,).
+    p         (cells,), sums to one.
+    features  (d, cells).
+    target    (d,).
     """
     f = features - target[:, None]
     on = p > 0
@@ -27,13 +29,13 @@ def feature_tilt(p: Array, features: Array, target: Array) -> Array | None:
         return None
     delta, log_p = np.zeros(len(f)), np.log(np.where(on, p, 1.0))
     value, q = _dual_objective(delta, f, log_p, on)
-    finished = False  # the last step was so short that the next one is lost in rounding
+    finished = False  # True if the last step was so short that the next one is lost in rounding
     for _ in range(STEPS):
         gradient = f @ q
         if np.abs(gradient).max() <= PRECISION or finished:
             break
-        # With f shifted by the target, log Σ p e^{δ·f} has gradient E_q f and Hessian Cov_q f.  Features that depend on each
-        # other make it singular; least squares then takes the shortest step, and any δ with the same δ·f is the same q.
+        # With f shifted by the target, log Σ p e^{δ·f} has gradient E_q f and Hessian Cov_q f.  Linearly dependent features make it
+        # singular.  Least squares then gives the shortest step, and any δ with the same δ·f gives the same q.
         hessian = (f * q) @ f.T - np.outer(gradient, gradient)
         direction = -symmetric_matrices.least_squares(hessian, gradient, rcond=1e-13)[0]
         reach = np.abs(direction @ f).max()

@@ -1,4 +1,4 @@
-"""What is said of a learned network: its record, and by its junction tree log-likelihoods and marginals."""
+"""Summaries of a learned network: the record of its fit, and log-likelihoods and marginals by its junction tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from herdcli.schema import Array
 
 
 def fit_record(problem: LearningProblem, learned: LearnedFactors, algorithm: str, **more: object) -> Fit:
-    """What the network says of its learning."""
+    """Return the record of a fit."""
     given = [cluster for cluster in problem.clusters if cluster.features is None]
     flat = build_network(problem.cardinality, [(cluster.scope, cluster.target) for cluster in given])
     fit = Fit(
@@ -40,7 +40,7 @@ def fit_record(problem: LearningProblem, learned: LearnedFactors, algorithm: str
 
 
 def row_log_potentials(network: Network, x: Array) -> Array:
-    """Σ log f_a(x_a) of rows x (n, N); −∞ where a factor is 0."""
+    """Compute Σ log f_a(x_a) for rows x (n, N); −∞ if a factor is 0."""
     if x.shape[1] != network.count:
         raise DataError(f"has {x.shape[1]} columns, the network has {network.count} variables")
     if (high := x.max(axis=0) >= network.cardinality).any():
@@ -56,7 +56,7 @@ def row_log_potentials(network: Network, x: Array) -> Array:
 def calibrate_network(
     network: Network, limit: float, scopes: Sequence[tuple[int, ...]] = (), seed: int = 0
 ) -> junction_tree.CalibratedTree | None:
-    """The junction tree of a network, with a clique for each of some scopes; None where it would take more than `limit` bytes."""
+    """Return the junction tree of a network, with a clique for each of `scopes`; None if it would need more than `limit` bytes."""
     whole = network
     if scopes:
         extra = [(scope, np.ones([int(network.cardinality[i]) for i in scope])) for scope in scopes]
@@ -69,7 +69,7 @@ def calibrate_network(
 
 
 def scope_marginals(network: Network, found: junction_tree.CalibratedTree, scopes: Sequence[tuple[int, ...]]) -> list[Array]:
-    """The marginals over scopes that `calibrate_network` was given."""
+    """Return the marginals over scopes that were given to `calibrate_network`."""
     made = build_network(network.cardinality, [(scope, np.ones([int(network.cardinality[i]) for i in scope])) for scope in scopes])
     home = [min((found.tree.position[i] for i in scope if network.cardinality[i] > 1), default=0) for scope in scopes]
     tree = junction_tree.JunctionTreeLayout(found.tree.scopes, found.tree.parent, home, found.tree.position)
@@ -77,7 +77,7 @@ def scope_marginals(network: Network, found: junction_tree.CalibratedTree, scope
 
 
 def mean_log_likelihood(network: Network, rows: StateRows | Counts, limit: float) -> float:
-    """The weighted mean of log P(x) over rows, in nats; NaN where log Z would take more than `limit` bytes."""
+    """Return the weighted mean of log P(x) over rows, in nats; NaN if log Z would need more than `limit` bytes."""
     found = calibrate_network(network, limit)
     if found is None:
         return float("nan")

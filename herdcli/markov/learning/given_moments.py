@@ -1,10 +1,10 @@
-"""Marginals and expectations as JSON text, instead of rows; and features of clusters, to be averaged over rows.
+"""Marginals and expectations as JSON text, instead of rows, and features of clusters, which are averaged over rows.
 
     {"cardinality": [2, 2, 3], "names": ["a", "b", "c"],
      "clusters": [{"scope": ["a", "b"], "marginal": [0.4, 0.1, 0.1, 0.4]},
                   {"scope": [1, 2], "features": [[0, 0, 0, 0, 0, 1]], "expectations": [0.3]}]}
 
-Tables and features list the states of a scope with the last variable fastest.
+Tables and features list the states of a scope with the last variable varying fastest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HINT = "expected: a list of objects with 'scope' and 'marginal', or 'scope', 'fe
 
 
 def read_moments(text: str) -> LearningProblem:
-    """The problem that a text states.  Raises DataError with the cluster that is wrong."""
+    """Read a learning problem.  Raises DataError that names the wrong cluster."""
     made = _parse_json(text)
     if not isinstance(made, dict) or "cardinality" not in made or "clusters" not in made:
         raise DataError("has no 'cardinality' and 'clusters'", hint='write it as {"cardinality": [2, 2], "clusters": […]}')
@@ -40,7 +40,7 @@ def read_moments(text: str) -> LearningProblem:
 
 
 def read_features(text: str, cardinality: Array, names: Sequence[str] | None, rows: StateRows) -> list[Cluster]:
-    """Clusters with features whose expectations are averages over rows."""
+    """Read clusters with features; their expectations are averages over rows."""
     return [_parse_cluster(a, item, cardinality, names, rows) for a, item in enumerate(_require_list(_parse_json(text)))]
 
 

@@ -31,7 +31,7 @@ from herdcli.schema import Array
 
 @dataclass
 class DescentState:
-    """A minimisation under way, and the largest gradient an iteration."""
+    """The state of a minimisation, and the largest gradient of each iteration."""
 
     now: lbfgs.LBFGSState
     residual: Array
@@ -40,7 +40,7 @@ class DescentState:
 
 @dataclass
 class SampledState:
-    """θ, its mean over the second half of the run, the chains, the largest sampled gradient an iteration."""
+    """θ, its mean over the second half of the run, the chains, and the largest sampled gradient of each iteration."""
 
     theta: Array
     mean: Array
@@ -50,7 +50,7 @@ class SampledState:
 
 
 class _SmoothMinimisation(SizedLearner, Stepwise[DescentState]):
-    """Minimisation by L-BFGS; subclasses say what `objective` is."""
+    """A base class of minimisations by L-BFGS; subclasses define `objective`."""
 
     state = DescentState
 
@@ -59,60 +59,61 @@ class _SmoothMinimisation(SizedLearner, Stepwise[DescentState]):
         self.parameters = LogLinearParameters(problem)
 
     def objective(self, theta: Array) -> tuple[float, Array]:
-        """The value to be minimised, and its gradient."""
+        """Return the value to be minimised, and its gradient."""
         raise TypeError("a subclass says what is minimised")
 
     def init(self) -> DescentState:
-        """θ = 0."""
+        """Return the state at θ = 0."""
         return DescentState(lbfgs.initial_state(self.objective, np.zeros(len(self.parameters.target))), no_residual(), 0)
 
     def step(self, state: DescentState) -> DescentState:
-        """One step of L-BFGS."""
+        """Do one step of L-BFGS."""
         now = lbfgs.lbfgs_step(self.objective, state.now)
         return DescentState(now, np.append(state.residual, np.abs(now.gradient).max()), state.step + 1)
 
     def met(self, state: DescentState) -> bool:
-        """Is the gradient at the tolerance, or is rounding all that is left?"""
+        """Return True if the gradient is at most the tolerance, or only rounding errors are left."""
         return self.converged(state) or state.now.stuck
 
     def figure(self, state: DescentState) -> str:
-        """The objective, and the largest slope that is left of it."""
+        """The objective, and its largest remaining slope."""
         return f"objective {state.now.value:.6g}, gradient {state.residual[-1]:.3g}"
 
     def converged(self, state: DescentState) -> bool:
-        """Is the gradient at the tolerance?  (NaN is not.)"""
+        """Return True if the gradient is at most the tolerance.  A gradient of NaN is not."""
         return bool(np.abs(state.now.gradient).max() <= self.settings.tolerance)
 
     def result(self, state: DescentState) -> LearnedFactors:
-        """The factors."""
+        """Return the factors."""
         return LearnedFactors(self.parameters.factors(state.now.x), self.converged(state), state.step, state.residual)
 
 
 class ExactGradient(_SmoothMinimisation):
-    """`gradient_learner` with exact expectations: −log-likelihood of the targets, plus the penalty."""
+    """Gradient learning with exact expectations: −log-likelihood of the targets, plus the penalty."""
 
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         super().__init__(problem, settings)
         self.expect = ExactExpectations(problem, settings)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the junction tree."""
+        """Return the bytes of the junction tree."""
         return self.expect.bytes_needed()
 
     def objective(self, theta: Array) -> tuple[float, Array]:
-        """log Z − θ·target + ½ penalty |θ|²."""
+        """Compute log Z − θ·target + ½ penalty |θ|², and its gradient."""
         marginals, log_z = self.expect(self.parameters.log_tables(theta))
         target, penalty = self.parameters.target, self.settings.penalty
-        # 6.9 turned round; its gradient E_P f − E_P̂ f is 2.53's with the other sign.
+        # The negative of 6.9; its gradient E_P f − E_P̂ f is that of 2.53 with the other sign.
         value = log_z - float(theta @ target) + 0.5 * penalty * float(theta @ theta)
         return value, self.parameters.pull(marginals) - target + penalty * theta
 
 
 @dataclass(frozen=True)
 class PseudoLikelihoodStatistics(Statistics):
-    """From a block of rows to −Σ_n w_n Σ_i log P(x_i | the others) and its slopes by the log tables of the first `count` factors.
+    """Statistics of a block of rows: −Σ_n w_n Σ_i log P(x_i | the others), and its slopes by the log tables of the first `count` factors.
 
-    given  which factors each variable is in;  logs  the log tables of all of them, flat.
+    given  the factors that contain each variable.
+    logs   the log tables of all factors, flat.
     """
 
     given: Conditionals
@@ -120,7 +121,7 @@ class PseudoLikelihoodStatistics(Statistics):
     count: int
 
     def __call__(self, block: RowBlock) -> Sums:
-        """By the conditional of each variable."""
+        """Compute the statistics from the conditional of each variable."""
         x, weight = block.X.astype(np.int64), np.ones(len(block.X)) if block.weight is None else block.weight
         given, cells, rows = self.given, self.given.cells(x), np.arange(len(x))
         slopes = [np.zeros(len(table)) for table in self.logs[: self.count]]
@@ -130,8 +131,8 @@ class PseudoLikelihoodStatistics(Statistics):
             with np.errstate(divide="ignore"):
                 value -= float(weight @ np.log(p[rows, x[:, i]]))
             p *= weight[:, None]
-            # ∂(−log P(x_i | rest))/∂ log f_a of the cell with x_i = y is P(y | rest)
-            # − [y = x_i] for every factor a over i: 2.63 of a table's entries.
+            # ∂(−log P(x_i | rest))/∂ log f_a of the cell with x_i = y is P(y | rest) − [y = x_i] for every factor a over i: 2.63 for a
+            # table's entries.
             p[rows, x[:, i]] -= weight
             for a in given.owners[i]:
                 if a >= self.count:
@@ -143,7 +144,10 @@ class PseudoLikelihoodStatistics(Statistics):
 
 
 class PseudoLikelihood(_SmoothMinimisation):
-    """`pseudo-likelihood`: −mean over rows of Σ_i log P(x_i | the others), plus the penalty.  source  the rows' blocks."""
+    """The algorithm `pseudo-likelihood`: −mean over rows of Σ_i log P(x_i | the others), plus the penalty.
+
+    source  the rows' blocks.
+    """
 
     def __init__(self, problem: LearningProblem, settings: LearningSettings) -> None:
         super().__init__(problem, settings)
@@ -152,12 +156,12 @@ class PseudoLikelihood(_SmoothMinimisation):
         self.given, self.fixed = _conditionals_with_base(problem)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the cells that the rows of the blocks at work are in."""
+        """Return the bytes of the factor cells for the rows of the current blocks."""
         rows = min(PASS_BLOCKS * BLOCK, self.source.count * BLOCK)
         return 8 * rows * (len(self.problem.cardinality) + len(self.given.strides)), "the rows"
 
     def objective(self, theta: Array) -> tuple[float, Array]:
-        """Over all rows, block by block."""
+        """Compute the objective over all rows, block by block."""
         count = len(self.problem.clusters)
         logs = [*self.parameters.log_tables(theta), *self.fixed]
         sums = total_statistics(self.source, PseudoLikelihoodStatistics(self.given, logs, count))
@@ -168,7 +172,7 @@ class PseudoLikelihood(_SmoothMinimisation):
 
 
 def _conditionals_with_base(problem: LearningProblem) -> tuple[Conditionals, list[Array]]:
-    """Conditionals over clusters and base factors, and the log tables of the latter."""
+    """Return the conditionals over clusters and base factors, and the log tables of the latter."""
     scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
     with np.errstate(divide="ignore"):
         fixed = [np.log(table).ravel() for _, table in problem.base_factors]
@@ -176,8 +180,10 @@ def _conditionals_with_base(problem: LearningProblem) -> tuple[Conditionals, lis
 
 
 class SampledGradient(SizedLearner, Stepwise[SampledState]):
-    """`gradient_learner` with chains: θ rises by rate·(target − mean over chains); the rate falls to 0, θ is averaged over the second
-    half."""
+    """Gradient learning with chains: θ increases by rate·(target − mean over chains).
+
+    The rate falls to 0, and θ is averaged over the second half.
+    """
 
     state = SampledState
 
@@ -187,11 +193,11 @@ class SampledGradient(SizedLearner, Stepwise[SampledState]):
         self.given, self.fixed = _conditionals_with_base(problem)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the chains."""
+        """Return the bytes of the chains."""
         return 16 * self.settings.chains * (len(self.problem.cardinality) + len(self.given.strides)), "the chains"
 
     def init(self) -> SampledState:
-        """θ = 0; chains at rows, without rows uniform."""
+        """Return θ = 0, and chains that begin at rows, or at uniform states without rows."""
         zero = np.zeros(len(self.parameters.target))
         return SampledState(zero, zero.copy(), self._begin(0), no_residual(), 0)
 
@@ -204,7 +210,7 @@ class SampledGradient(SizedLearner, Stepwise[SampledState]):
         return rows.x[random.choice(len(rows.x), self.settings.chains, p=rows.weight)].astype(np.int64)
 
     def step(self, state: SampledState) -> SampledState:
-        """Some sweeps of every chain, and one update."""
+        """Do some sweeps of every chain, and one update."""
         if self.settings.expectations == "cd":
             state.chains = self._begin(state.step)
         logs = [*self.parameters.log_tables(state.theta), *self.fixed]
@@ -213,8 +219,8 @@ class SampledGradient(SizedLearner, Stepwise[SampledState]):
             self.given.sweep(state.chains, logs, random)
         cells = self.given.cells(state.chains)
         marginals = [np.bincount(cells[:, a], minlength=len(logs[a])) / len(state.chains) for a in range(len(self.problem.clusters))]
-        # 2.53 with the mean over chains for E_P f: from rows and a few sweeps contrastive
-        # divergence (2.61 without its last term), from where the chains were persistent.
+        # 2.53 with the mean over chains for E_P f.  Chains that begin at rows and do a few sweeps give contrastive divergence (2.61 without
+        # its last term), chains that continue give the persistent variant.
         gradient = self.parameters.target - self.parameters.pull(marginals) - self.settings.penalty * state.theta
         state.theta = state.theta + self.settings.learning_rate * (1 - state.step / self.steps) * gradient
         state.step += 1
@@ -229,10 +235,10 @@ class SampledGradient(SizedLearner, Stepwise[SampledState]):
         return f"gradient {state.residual[-1]:.3g}"
 
     def result(self, state: SampledState) -> LearnedFactors:
-        """The factors of the mean."""
+        """Return the factors of the mean of θ."""
         return LearnedFactors(self.parameters.factors(state.mean), True, state.step, state.residual)
 
 
 def gradient_learner(problem: LearningProblem, settings: LearningSettings) -> ExactGradient | SampledGradient:
-    """`gradient_learner` by the expectations asked for."""
+    """Return the gradient learner for the expectations that the settings name."""
     return ExactGradient(problem, settings) if settings.expectations == "exact" else SampledGradient(problem, settings)

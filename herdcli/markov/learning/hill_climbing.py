@@ -1,8 +1,8 @@
-"""The structure of a Bayesian network by greedy search: the change of one edge that raises the score most, until none does.
+"""Structure search for Bayesian networks by hill climbing: the change of one edge that raises the score most, until none does.
 
-A step adds, takes away or turns one edge.  A score is a sum over families, so a change asks for the scores of one or two families,
-and all others are remembered.  With a tabu list the search goes on where no change is better: the best change of edges that were not
-changed lately is made, and the best graph of all is the answer.
+A step adds, removes or reverses one edge.  A score is a sum over families, so a change needs the scores of one or two families,
+and all others are cached.  With a tabu list the search continues when no change is better.  It makes the best change of edges that were
+not changed recently, and the best graph of all is the answer.
 Source: Heckerman, Geiger & Chickering (1995), sec. 4; Glover (1989) for tabu lists; Koller & Friedman (2009), sec. 18.4.3.
 """
 
@@ -21,16 +21,20 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-LEAST = 1e-9  # of a gain
-EQUAL = 1e-12  # of the score: gains that differ by less are equal
-Edges = Collection[tuple[int, int]]  # of a parent and a child
+LEAST = 1e-9  # smallest gain that counts
+EQUAL = 1e-12  # relative to the score: gains that differ by less are equal
+Edges = Collection[tuple[int, int]]  # (parent, child)
 
 
 @dataclass
 class HillClimbingState:
-    """edge[i, j]  is i a parent of j?  score  after each step.
+    """The current and the best graph.
 
-    best  the best graph so far.  recent (T, 2)  pairs changed lately, the last one last.  stale  steps since the best graph.
+    edge    edge[i, j] is True if i is a parent of j.
+    score   after each step.
+    best    the best graph so far.
+    recent  (T, 2) pairs changed recently, the latest last.
+    stale   number of steps since the best graph.
     """
 
     edge: Array
@@ -43,7 +47,10 @@ class HillClimbingState:
 
 
 class HillClimbing:
-    """A step is one change of the graph.  tabu  how many pairs may not change again, and how many steps bring nothing before it ends."""
+    """The search; each step is one change of the graph.
+
+    tabu  number of pairs that may not change again, and of steps without improvement before the search ends.
+    """
 
     state = HillClimbingState
 
@@ -71,7 +78,7 @@ class HillClimbing:
         self.columns = _Columns(self.count)
 
     def _start(self, start: Parents) -> Array:
-        """The graph it starts from: what is required, and of the rest what closes no circle."""
+        """Return the initial graph: the required edges, and those of `start` that close no cycle."""
         edge = self.required.copy()
         if circle := find_cycle({j: np.flatnonzero(edge[:, j]).tolist() for j in range(self.count)}):
             raise DataError(f"the required edges form a cycle of {len(circle) - 1} variables")
@@ -84,7 +91,7 @@ class HillClimbing:
         return edge
 
     def init(self) -> HillClimbingState:
-        """The graph it starts from."""
+        """Return the initial graph."""
         edge = self.start.copy()
         return HillClimbingState(edge, np.array([self._score(edge)]), edge.copy(), np.empty((0, 2), dtype=np.int64), 0, False, 0)
 
@@ -93,7 +100,7 @@ class HillClimbing:
         return sum(self.columns.score)
 
     def _follow(self, edge: Array) -> None:
-        """Bring the remembered columns up to this graph: scores and gains of the families that changed, and what is reachable."""
+        """Update the cached columns to this graph: scores and gains of the families that changed, and reachability."""
         known = self.columns
         for j in known.changed(edge):
             parents = _parents_of(edge, j)
@@ -102,19 +109,19 @@ class HillClimbing:
         known.follow(edge)
 
     def done(self, state: HillClimbingState) -> bool:
-        """No change is better, for as many steps as the tabu list is long."""
+        """Return True if no change is better, for as many steps as the tabu list is long."""
         return state.ended
 
     def memory(self) -> int:
-        """Of the graph's reachability, gains, and rows as columns."""
+        """Return the bytes of reachability, gains, and rows as columns."""
         return 40 * self.count**2 + 8 * self.families.columns.size
 
     def progress(self, state: HillClimbingState) -> RunProgress:
-        """Edges and score so far."""
+        """The number of edges and the score so far."""
         return RunProgress(state.step, None, f"{int(state.best.sum())} edges, {self.name} {state.score.max():.6g}")
 
     def step(self, state: HillClimbingState) -> HillClimbingState:
-        """The best change, the first of equal ones."""
+        """Make the best change, the first of equal ones."""
         edge = state.edge
         changes = self._score_changes(edge)
         for i, j in state.recent.tolist():
@@ -122,7 +129,7 @@ class HillClimbing:
                 worth[i, j] = worth[j, i] = -np.inf
         tops = [float(worth.max()) for worth in changes]
         gain = max(tops)
-        # Scores of equivalent graphs are equal but for rounding, which must not choose among them.
+        # Scores of equivalent graphs differ only by rounding, which must not decide.
         least = gain - EQUAL * (1.0 + abs(state.score[-1]))
         kind = next(k for k, top in enumerate(tops) if top >= least)
         i, j = np.unravel_index(int((changes[kind] >= least).argmax()), edge.shape)
@@ -144,11 +151,11 @@ class HillClimbing:
         return state
 
     def _score_changes(self, edge: Array) -> tuple[Array, Array, Array]:
-        """(N, N) what it is worth to add, take away or turn the edge i → j; −∞ where that is no change or not allowed."""
+        """Return the gains (N, N) of adding, removing and reversing the edge i → j; −∞ where the change is impossible or not allowed."""
         self._follow(edge)
         add, away, below = self.columns.add.copy(), self.columns.away.copy(), self.columns.below
         full = edge.sum(axis=0) >= self.most
-        # Turned, j → i closes a circle if another path than the edge itself leads from i to j.
+        # Reversed, j → i closes a cycle if a path other than the edge leads from i to j.
         others = (edge.astype(np.float32) @ below.astype(np.float32)) > 0
         turned = np.where(edge & ~self.required & self.allowed.T & ~others & ~full[:, None], away + add.T, -np.inf)
         add[edge | below.T | ~self.allowed | full[None, :]] = -np.inf
@@ -156,7 +163,7 @@ class HillClimbing:
         return add, away, turned
 
     def _column(self, j: int, parents: tuple[int, ...]) -> tuple[Array, Array]:
-        """What each variable is worth as a further parent of j, and what it is worth to take each parent away."""
+        """Return the gain of each variable as a further parent of j, and the gain of removing each parent."""
         if (j, parents) not in self.gains:
             now = self.families.of(j, parents)
             add, away = np.full(self.count, -np.inf), np.full(self.count, -np.inf)
@@ -168,14 +175,17 @@ class HillClimbing:
         return self.gains[j, parents]
 
     def result(self, state: HillClimbingState) -> Parents:
-        """The parents of each variable."""
+        """Return the parents of each variable."""
         return tuple(_parents_of(state.best, j) for j in range(self.count))
 
 
 class _Columns:
-    """What is known of the columns of one graph, so that the next graph asks only for those that differ; no result depends on it.
+    """A cache of the columns of one graph, so that the next graph only needs those that differ; results do not depend on it.
 
-    edge (N, N)  the graph.  below  what it makes reachable.  score  of each family.  add, away (N, N)  gains, see `_column`.
+    edge       (N, N) the graph.
+    below      its reachability.
+    score      of each family.
+    add, away  (N, N) gains, see `_column`.
     """
 
     def __init__(self, count: int) -> None:
@@ -185,13 +195,13 @@ class _Columns:
         self.add, self.away = np.full((count, count), -np.inf), np.full((count, count), -np.inf)
 
     def changed(self, edge: Array) -> list[int]:
-        """The children whose parents differ."""
+        """Return the children whose parents differ."""
         if self.edge is None:
             return list(range(len(edge)))
         return np.flatnonzero((edge != self.edge).any(axis=0)).tolist()
 
     def follow(self, edge: Array) -> None:
-        """Remember this graph; an edge that was added extends paths, any other change looks for all of them again."""
+        """Store this graph; an added edge extends paths, any other change recomputes all of them."""
         if self.edge is not None:
             parents, children = np.nonzero(edge != self.edge)
             if not len(parents):
@@ -210,9 +220,9 @@ def _parents_of(edge: Array, j: int) -> tuple[int, ...]:
 
 
 def reachability(edge: Array) -> Array:
-    """(N, N) is there a path from i to j?"""
+    """Return whether there is a path from i to j, (N, N)."""
     found: Array = edge.copy()
-    while True:  # paths of up to twice as many edges each time
+    while True:  # paths of up to twice as many edges in each iteration
         paths = found.astype(np.float32)
         longer = found | (paths @ paths > 0)
         if (longer == found).all():
@@ -221,7 +231,7 @@ def reachability(edge: Array) -> Array:
 
 
 def bootstrap_sample(cases: WeightedCases, seed: int, unit: int) -> WeightedCases:
-    """As many rows drawn with replacement, by their weights: the weights of a bootstrap sample (Efron 1979)."""
+    """Return a bootstrap sample: rows drawn with replacement according to their weights, as new weights (Efron 1979)."""
     random = generator(seed, Stream.STRUCTURE, unit=unit)
     drawn = random.multinomial(len(cases.x), cases.weight / cases.weight.sum())
     kept = drawn > 0

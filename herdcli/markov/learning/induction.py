@@ -1,7 +1,7 @@
-"""Pairs added to a structure one at a time, the one with the largest gain in likelihood first.
+"""Induction of pairs: pairs are added to a structure one at a time, the one with the largest gain in likelihood first.
 
-The gain of joining i and j, other factors held, is KL(P̂_ij ‖ P_ij) of the fitted model P; after each addition the model is
-fitted anew.  Source: Teh (2003), sec. 2.5.1; Della Pietra, Della Pietra & Lafferty (1997).
+The gain of joining i and j, with other factors fixed, is KL(P̂_ij ‖ P_ij) of the fitted model P.  After each addition the model is
+fitted again.  Source: Teh (2003), sec. 2.5.1; Della Pietra, Della Pietra & Lafferty (1997).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SWEEPS = 300
 
 @dataclass
 class InductionState:
-    """The pairs so far, with their gains; `ended` when no other pair gains, or none fits."""
+    """The pairs so far, with their gains; `ended` is True if no other pair has a gain, or none fits."""
 
     step: int
     ended: bool
@@ -38,7 +38,7 @@ class InductionState:
 
 @dataclass(frozen=True)
 class Induction(FixedLengthAlgorithm[InductionState]):
-    """The algorithm that adds `count` pairs, one a step; a pair whose junction tree would take more than `limit` bytes is passed over.
+    """The algorithm that adds `count` pairs, one per step; pairs whose junction tree would need more than `limit` bytes are skipped.
 
     Its result is the problem with the pairs, and the pairs (i, j, gain).
     """
@@ -53,7 +53,7 @@ class Induction(FixedLengthAlgorithm[InductionState]):
 
     @property
     def steps(self) -> int:
-        """A pair each."""
+        """The number of steps, one per pair."""
         return self.count
 
     @cached_property
@@ -61,11 +61,11 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         return replace(self.settings, algorithm="ups-jt", tolerance=TOLERANCE, iterations=SWEEPS)
 
     def init(self) -> InductionState:
-        """No pair yet."""
+        """Return the state without pairs."""
         return InductionState(0, False, np.empty((0, 2), dtype=np.int64), np.empty(0))
 
     def step(self, state: InductionState) -> InductionState:
-        """Fit the model and add the pair that gains most."""
+        """Fit the model and add the pair with the largest gain."""
         problem = self._add_pairs(state.pairs)
         fitted = IterativeScaling(problem, self._chosen)
         gain = pair_gains(self.empirical, pair_marginals(fitted, iterate.run_steps(fitted.step, fitted.init(), until=fitted.done)))
@@ -80,7 +80,7 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         return state
 
     def _best(self, pairs: Array, gain: Array) -> tuple[int, int] | None:
-        """The pair of largest gain whose junction tree fits."""
+        """Return the pair of largest gain whose junction tree fits."""
         for flat in np.argsort(-np.triu(gain).ravel(), kind="stable").tolist():
             i, j = divmod(flat, len(gain))
             if not gain[i, j] > 0 or j <= i:
@@ -90,7 +90,7 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         return None
 
     def _add_pairs(self, pairs: Array) -> LearningProblem:
-        """The problem with pairs (m, 2) more."""
+        """Return the problem with additional pairs (m, 2)."""
         if not len(pairs):
             return self.problem
         assert self.problem.rows is not None
@@ -101,37 +101,37 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         return replace(self.problem, clusters=[*made, *features])
 
     def done(self, state: InductionState) -> bool:
-        """Whether all pairs are there, or there is none to add."""
+        """Return True if all pairs are added, or no more can be."""
         return state.ended or super().done(state)
 
     def memory(self) -> int:
-        """Of the junction tree, before a pair is added."""
+        """Return the bytes of the junction tree, before a pair is added."""
         return IterativeScaling(self.problem, self._chosen).bytes_needed()[0]
 
     def progress(self, state: InductionState) -> RunProgress:
-        """Pairs, and what the last one gained."""
+        """The number of pairs, and the gain of the last one."""
         return RunProgress(state.step, self.count, f"gain {state.gains[-1]:.3g}" if len(state.gains) else "")
 
     def result(self, state: InductionState) -> tuple[LearningProblem, list[tuple[int, int, float]]]:
-        """The problem with its pairs, and these."""
+        """Return the problem with its pairs, and the pairs."""
         added = [(i, j, gain) for (i, j), gain in zip(state.pairs.tolist(), state.gains.tolist(), strict=True)]
         return self._add_pairs(state.pairs), added
 
 
 def pair_gains(empirical: PairTables, model: Array) -> Array:
-    """(N, N) KL(P̂_ij ‖ P_ij) in nats; model laid out as the empirical table."""
+    """Compute KL(P̂_ij ‖ P_ij) in nats (N, N); `model` has the layout of the empirical table."""
     p = empirical.table
     with np.errstate(divide="ignore", invalid="ignore"):
-        # P f/Z' with any f(x_i, x_j) has E_P̂ log f − log Z' nats a row more than P, most
-        # for f = P̂_ij/P_ij: then Z' = Σ P_ij f = 1 and the gain is KL(P̂_ij ‖ P_ij).
+        # P f/Z' with any f(x_i, x_j) has E_P̂ log f − log Z' nats per row more than P.  The maximum is at f = P̂_ij/P_ij: then Z' = Σ P_ij
+        # f = 1 and the gain is KL(P̂_ij ‖ P_ij).
         terms = np.where(p > 0, p * np.log(p / model), 0.0)
     return empirical.sums(terms)
 
 
 def pair_marginals(model: IterativeScaling, state: ipf.ScalingState) -> Array:
-    """(Σ card, Σ card) the model's marginals of all pairs, from clique tables that agree with each other.
+    """Return the model's marginals of all pairs (Σ card, Σ card), from consistent clique tables.
 
-    For each state of each variable the tables are conditioned on it where the variable lives, and the change goes out.
+    For each state of each variable the tables are conditioned on it in the variable's clique, and the change is propagated.
     """
     made, states = model.layout, model.problem.cardinality.tolist()
     offset = np.concatenate(([0], np.cumsum(states)))
@@ -154,8 +154,8 @@ def pair_marginals(model: IterativeScaling, state: ipf.ScalingState) -> Array:
             if not alone[x] > 0:
                 continue
             tables, values = state.tables.copy(), state.values.copy()
-            # P(x_k, x_i = x) = P(x_k | x_i = x) P(x_i = x): evidence at the clique
-            # where i lives, sent outwards (6.12), conditions every clique on it.
+            # P(x_k, x_i = x) = P(x_k | x_i = x) P(x_i = x): evidence in the clique of i, propagated outwards (6.12), conditions every
+            # clique on it.
             tables[at] *= (cell == x) / alone[x]
             fast.clique_updates(routes[home[i]].reshape(-1, 2), tables, values, made.target, made.links, 1.0, made.scratch)
             given = [np.bincount(other, tables[where], states[j]) for j, (where, other) in enumerate(places)]

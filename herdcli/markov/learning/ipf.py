@@ -1,9 +1,9 @@
-"""Iterative scaling, exact: on the joint table (IPF), and on a junction tree (effective IPF and UPS-JT).
+"""Exact iterative scaling: on the joint table (IPF), and on a junction tree (effective IPF and UPS-JT).
 
-Each scaling multiplies a cluster's factor, and the clique it lives in, by target/marginal.  Effective IPF then spreads the
-change over all |S| separators, so that every clique is right before the next scaling; UPS-JT walks around the tree and only
-passes the change on to the clique it steps into: 2|S| propagations for a sweep over all clusters.  Both start from P0
-and find the distribution nearest to it.  Source: Teh (2003), 6.11, 6.12 and algorithm 6.1; Jiroušek & Přeučil (1995).
+Each scaling multiplies a cluster's factor, and its clique, by target/marginal.  Effective IPF then propagates the
+change over all |S| separators, so that every clique is correct before the next scaling.  UPS-JT walks around the tree and only
+passes the change on to the next clique of the walk: 2|S| propagations for a sweep over all clusters.  Both start from P0
+and find the distribution closest to it.  Source: Teh (2003), 6.11, 6.12 and algorithm 6.1; Jiroušek & Přeučil (1995).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_STATES = 1 << 26
 
 @dataclass
 class ScalingState:
-    """Clique tables, values of clusters and separators (see numpy_junction), a residual a sweep, counts of updates."""
+    """Clique tables, values of clusters and separators (see numpy_junction), one residual per sweep, and counts of updates."""
 
     tables: Array
     values: Array
@@ -42,7 +42,7 @@ class ScalingState:
 
 
 class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings], HasStateShapes[ScalingState]):
-    """`ipf`, `effective-ipf` and `ups-jt`: a step is a sweep over all clusters."""
+    """The algorithms `ipf`, `effective-ipf` and `ups-jt`; each step is a sweep over all clusters."""
 
     state = ScalingState
 
@@ -59,7 +59,7 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
             self.graph, self.kept = cliques.junction_tree_from_order(self.plan)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the cliques' tables."""
+        """Return the bytes of the cliques' tables."""
         if self.graph is None:
             return 1 << 60, f"the junction tree, treewidth at least {self.width},"
         size = self.graph.bytes_needed(self.problem.cardinality, self.scopes)
@@ -88,11 +88,11 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
         return [*parts, np.array(run, dtype=np.int32).reshape(-1, 2)]
 
     def like(self) -> ScalingState:
-        """Uniform cliques."""
+        """Return uniform cliques."""
         return ScalingState(self.layout.uniform_tables(), self.layout.uniform_values(), no_residual(), np.zeros(2, dtype=np.int64), 0)
 
     def init(self) -> ScalingState:
-        """P0, in the marginals of the cliques."""
+        """Return P0, as the marginals of the cliques."""
         if self.settings.algorithm == "ipf":
             values = self.layout.uniform_values()
             base = self.problem.base
@@ -102,7 +102,7 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
         return ScalingState(tables, values, no_residual(), np.zeros(2, dtype=np.int64), 0)
 
     def step(self, state: ScalingState) -> ScalingState:
-        """One sweep."""
+        """Do one sweep."""
         furthest = 0.0
         made = self.layout
         for part in self.program:
@@ -119,7 +119,7 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
         return ScalingState(state.tables, state.values, np.append(state.residual, furthest), state.counts, state.step + 1)
 
     def _tilt(self, a: int, state: ScalingState) -> float:
-        """Give cluster a the expectations of its features; returns how far they were."""
+        """Give cluster a the expectations of its features; return the largest error before."""
         cluster, made = self.problem.clusters[a], self.layout
         assert cluster.features is not None
         cell = made.links[4][made.links[3][a] : made.links[3][a + 1]]
@@ -130,19 +130,19 @@ class IterativeScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]
         ratio = feature_tilt(p, flat, cluster.target)
         if ratio is None:
             raise impossible_cluster_error(self.problem, a)
-        # 6.11 with exp(δ·f)/Z' in place of target/P: of all distributions with these expectations the nearest one
-        # differs from P by a function of the features alone (6.30), so that the rest of the clique is scaled along.
+        # 6.11 with exp(δ·f)/Z' in place of target/P: the closest of all distributions with these expectations differs from P by a function
+        # of the features only (6.30), so that the rest of the clique is scaled along.
         state.values[at] *= ratio
         state.tables[table] *= ratio[cell]
         return float(np.abs(flat @ p - cluster.target).max())
 
     def result(self, state: ScalingState) -> LearnedFactors:
-        """The factors."""
+        """Return the factors."""
         return scaled_factors(self.problem, self.layout, state, self.met(state))
 
 
 class _ScaledState(Protocol):
-    """What every state of iterative scaling has."""
+    """The fields that all states of iterative scaling have."""
 
     values: Array
     residual: Array
@@ -151,13 +151,13 @@ class _ScaledState(Protocol):
 
 
 def scaled_factors(problem: LearningProblem, layout: ScalingLayout, state: _ScaledState, converged: bool) -> LearnedFactors:
-    """The products of the scalings, which stand in `values` before those of inner regions."""
+    """Return the products of the scalings, which precede those of inner regions in `values`."""
     factors = [state.values[layout.cells_of(a)].reshape(problem.shape_of(c.scope)) for a, c in enumerate(problem.clusters)]
     return LearnedFactors(factors, converged, state.step, state.residual, (int(state.counts[0]), int(state.counts[1])))
 
 
 def _joint_clique(problem: LearningProblem) -> CliqueGraph:
-    """One clique of all variables."""
+    """Return the graph with one clique of all variables."""
     count, states = len(problem.cardinality), math.prod(problem.cardinality.tolist())
     if states > MOST_STATES or count > MOST_AXES:
         hint = "ups-jt finds the same distribution on a junction tree: --algorithm ups-jt"
@@ -167,18 +167,18 @@ def _joint_clique(problem: LearningProblem) -> CliqueGraph:
 
 
 def _effective_schedule(graph: CliqueGraph, layout: ScalingLayout) -> list[Row]:
-    """Effective IPF: after each scaling its change goes out to every clique of the tree."""
+    """Return the schedule of effective IPF: after each scaling the change is propagated to every clique of the tree."""
     rows: list[Row] = []
     for a, c in enumerate(layout.home):
         rows.append((a, -1))
-        # `walk_depth_first` has the running intersection property: each clique
-        # takes the new marginal of the one that it is reached from (6.12).
+        # `walk_depth_first` visits neighbouring cliques in turn: each clique takes the new marginal of the one that it is reached from
+        # (6.12).
         rows += [layout.send(e) for _, e, first in walk_depth_first(graph, c) if first and e >= 0]
     return rows
 
 
 def impossible_cluster_error(problem: LearningProblem, a: int) -> NegativeResult:
-    """What is said where a cluster needs probability that the others, or P0, do not leave."""
+    """Return the error for a cluster that needs probability where the others, or P0, have zero."""
     scope = ", ".join(problem.names[i] if problem.names else f"x{i}" for i in problem.clusters[a].scope)
     message = (
         f"no distribution has these marginals: cluster {a} ({scope}) gives probability to states that other clusters, or the base, forbid"

@@ -1,4 +1,4 @@
-"""The cliques that loopy scaling and the cluster variation method work on, and a base multiplied into them."""
+"""Cliques for loopy scaling and the cluster variation method, and multiplication of a base into them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from herdcli.schema import Array
 
 
 def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list[tuple[int, ...]]:
-    """The regions asked for, else the clusters (and scopes of the base), grown to `max_clique` variables if that is asked."""
+    """Return the requested regions, or else the clusters (and scopes of the base), grown to `max_clique` variables on request."""
     scopes = [*(cluster.scope for cluster in problem.clusters), *(scope for scope, _ in problem.base_factors)]
     if settings.regions:
         inside = [frozenset(region) for region in settings.regions]
@@ -36,7 +36,7 @@ def choose_cliques(problem: LearningProblem, settings: LearningSettings) -> list
 
 
 def multiply_base(layout: ScalingLayout, tables: Array, problem: LearningProblem) -> None:
-    """The factors of the base, each into one clique; every clique stays of sum one."""
+    """Multiply each factor of the base into one clique; every clique remains normalised."""
     states = problem.cardinality.tolist()
     base = problem.base_factors
     for c, (scope, factor) in zip(cliques.smallest_cliques(layout.cliques, [scope for scope, _ in base]), base, strict=True):

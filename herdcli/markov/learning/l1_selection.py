@@ -1,10 +1,10 @@
-"""Which pairs of two-state variables a model joins, by ℓ1-penalised logistic regression of each variable on all others.
+"""Selection of pairs of binary variables, by ℓ1-penalised logistic regression of each variable on all others.
 
     min_w  (1/n) Σ_rows [log(1 + e^{η}) − x_i η] + λ Σ_j |w_j|,    η = w_0 + Σ_{j ≠ i} w_j x_j
 
-For every variable at once, as the columns of one matrix, by accelerated proximal gradients that begin again where they would rise.  Along
-a path of λ from the least that joins nothing; a pair is joined where both regressions (`and`) have it.  The model is chosen by the extended
-BIC, or pairs by how often they are chosen in random halves of the rows (stability selection).
+All variables are fitted together, as the columns of one matrix, by accelerated proximal gradients that restart when the loss would
+increase.  The path of λ begins at the smallest value without pairs.  A pair is joined if both regressions (`and`) contain it.  The model is
+chosen by the extended BIC, or pairs by their frequency in random halves of the rows (stability selection).
 Source: Ravikumar, Wainwright & Lafferty (2010); Foygel & Drton (2010), eq. 1.3; Meinshausen & Bühlmann (2010); Beck & Teboulle (2009).
 """
 
@@ -20,16 +20,21 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 POINTS = 20  # of the path
-SHARE = 0.01  # of the largest penalty, where the path ends
+SHARE = 0.01  # of the largest penalty, at the end of the path
 SWEEPS = 500
-CLOSE = 1e-5  # largest change of a weight at which a fit has ended
+CLOSE = 1e-5  # largest change of a weight at which a fit has converged
 GAMMA = 0.5  # of the extended BIC
-CHOSEN = 0.75  # of the halves that a stable pair is chosen in
+CHOSEN = 0.75  # share of the halves in which a stable pair is selected
 
 
 @dataclass(frozen=True)
 class PenaltyPath:
-    """penalty (K,); weight (K, N, N), column i the regression of variable i; score (K,) extended BIC, the less the better."""
+    """The fits along a path of penalties.
+
+    penalty  (K,).
+    weight   (K, N, N), column i is the regression of variable i.
+    score    (K,) extended BIC, lower is better.
+    """
 
     penalty: Array
     weight: Array
@@ -37,18 +42,21 @@ class PenaltyPath:
 
     @property
     def best(self) -> int:
-        """The point of least score."""
+        """The index of the lowest score."""
         return int(np.argmin(self.score))
 
 
 def joined_pairs(weight: Array) -> list[Pair]:
-    """Pairs i < j whose weights are both other than zero."""
+    """Return the pairs i < j whose weights are both nonzero."""
     both = (weight != 0) & (weight.T != 0)
     return [(int(i), int(j)) for i, j in np.argwhere(np.triu(both, 1))]
 
 
 def largest_penalty(x: Array, share: Array) -> float:
-    """The least λ at which no variable has a weight: the largest |slope| at w = 0 and w_0 fitted, that is the largest covariance."""
+    """Return the smallest λ at which no variable has a weight.
+
+    It is the largest |slope| at w = 0 and fitted w_0, which is the largest covariance.
+    """
     mean = share @ x
     covariance = (x * share[:, None]).T @ x - np.outer(mean, mean)
     np.fill_diagonal(covariance, 0.0)
@@ -57,7 +65,7 @@ def largest_penalty(x: Array, share: Array) -> float:
 
 @dataclass
 class PathState:
-    """The last weights (N, N) and offsets (N,); weights (K, N, N) and scores (K,) of the penalties that are done."""
+    """The last weights (N, N) and offsets (N,); weights (K, N, N) and scores (K,) of the finished penalties."""
 
     weight: Array
     offset: Array
@@ -67,7 +75,11 @@ class PathState:
 
 
 class PenalisedRegressions(FixedLengthAlgorithm[PathState]):
-    """The fits along a path of penalties, largest first, a step each.  x (n, N) of 0 and 1; share (n,) weights that sum to one."""
+    """The fits along a path of penalties, the largest first, one per step.
+
+    x      (n, N) of 0 and 1.
+    share  (n,) weights that sum to one.
+    """
 
     state = PathState
 
@@ -80,41 +92,41 @@ class PenalisedRegressions(FixedLengthAlgorithm[PathState]):
 
     @property
     def steps(self) -> int:
-        """Penalties."""
+        """The number of penalties."""
         return len(self.penalties)
 
     def init(self) -> PathState:
-        """No weights."""
+        """Return the state without weights."""
         nodes = self.x.shape[1]
         return PathState(
             np.zeros((nodes, nodes)), _logit(self.share @ self.x), np.zeros((self.steps, nodes, nodes)), np.zeros(self.steps), 0
         )
 
     def step(self, state: PathState) -> PathState:
-        """The next penalty, from the fit at the one before."""
+        """Fit the next penalty, starting from the previous fit."""
         penalty = float(self.penalties[state.step])
         state.weight, state.offset = fit_regressions(self.x, self.share, penalty, state.weight, state.offset)
-        # What is chosen is judged without the penalty that shrinks it.
+        # The selected model is evaluated without the penalty, which shrinks the weights.
         free = fit_regressions(self.x, self.share, 0.0, state.weight, state.offset, state.weight != 0)
         state.weights[state.step], state.score[state.step] = state.weight, extended_bic(self.x, self.share, *free)
         state.step += 1
         return state
 
     def memory(self) -> int:
-        """Of the path, and of what a regression of all variables holds."""
+        """Return the bytes of the path, and of a regression of all variables."""
         return int(8 * (self.steps * self.x.shape[1] ** 2 + 6 * self.x.size))
 
     def progress(self, state: PathState) -> RunProgress:
-        """Penalties that are done, and the pairs at the last one."""
+        """The number of finished penalties, and of pairs at the last one."""
         return RunProgress(state.step, self.steps, f"{len(joined_pairs(state.weight))} pairs" if state.step else "")
 
     def result(self, state: PathState) -> PenaltyPath:
-        """The path."""
+        """Return the path."""
         return PenaltyPath(self.penalties, state.weights, state.score)
 
 
 def penalty_path(x: Array, share: Array, penalties: Array | None = None) -> PenaltyPath:
-    """The path where nobody watches."""
+    """Compute the path without progress display."""
     return run_algorithm(PenalisedRegressions(x, share, penalties))
 
 
@@ -127,7 +139,7 @@ def _logit(p: Array) -> Array:
 def fit_regressions(
     x: Array, share: Array, penalty: float, weight: Array, offset: Array, allowed: Array | None = None
 ) -> tuple[Array, Array]:
-    """All regressions at one penalty, from a start, with the weights allowed.  Columns are centred inside, which only moves w_0."""
+    """Fit all regressions at one penalty, from a start, with the allowed weights.  Columns are centred inside, which only changes w_0."""
     mean = share @ x
     centred = x - mean
     # The curvature of the mean loss is X' diag(p(1 − p)/n) X, at most ¼ of the largest eigenvalue of X' diag(share) X, and ¼ in w_0.
@@ -145,7 +157,7 @@ def fit_regressions(
         base_new = base_ahead - rate * slope.sum(axis=0)
         change = max(float(np.abs(new - now).max()), float(np.abs(base_new - base_now).max()))
         if float(((ahead - new) * (new - now)).sum() + ((base_ahead - base_new) * (base_new - base_now)).sum()) > 0:
-            momentum = 1.0  # it would rise: begin the acceleration again (O'Donoghue & Candès 2015, eq. 13)
+            momentum = 1.0  # it would increase: restart the acceleration (O'Donoghue & Candès 2015, eq. 13)
         following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         ratio = (momentum - 1.0) / following
         ahead, base_ahead = new + ratio * (new - now), base_new + ratio * (base_new - base_now)
@@ -156,7 +168,7 @@ def fit_regressions(
 
 
 def extended_bic(x: Array, share: Array, weight: Array, offset: Array) -> float:
-    """−2 n Σ_i log-likelihood + (log n + 2γ log N) for each weight; those of a pair are in two regressions."""
+    """Compute −2 n Σ_i log-likelihood + (log n + 2γ log N) for each weight; the weights of a pair are in two regressions."""
     rows, nodes = x.shape
     eta = x @ weight + offset
     loss = float((share @ (np.logaddexp(0.0, eta) - x * eta)).sum())
@@ -166,14 +178,14 @@ def extended_bic(x: Array, share: Array, weight: Array, offset: Array) -> float:
 
 @dataclass
 class StabilityState:
-    """How many of the halves that are done join each pair (N, N)."""
+    """The number of finished halves that join each pair (N, N)."""
 
     found: Array
     step: int
 
 
 class StabilitySelection(FixedLengthAlgorithm[StabilityState]):
-    """The share of random halves of the rows in which a pair is joined somewhere on the path down to the last of `points`; a step each."""
+    """The share of random halves of the rows in which a pair is joined at any penalty of `points`; one half per step."""
 
     state = StabilityState
 
@@ -182,15 +194,15 @@ class StabilitySelection(FixedLengthAlgorithm[StabilityState]):
 
     @property
     def steps(self) -> int:
-        """Halves."""
+        """The number of halves."""
         return self.halves
 
     def init(self) -> StabilityState:
-        """None yet."""
+        """Return the state before the first half."""
         return StabilityState(np.zeros((self.x.shape[1], self.x.shape[1])), 0)
 
     def step(self, state: StabilityState) -> StabilityState:
-        """The path of one more half."""
+        """Fit the path of one more half."""
         x = self.x
         rows = np.sort(generator(self.seed, Stream.STRUCTURE, unit=1, step=state.step).permutation(len(x))[: max(2, len(x) // 2)])
         made = penalty_path(x[rows], self.share[rows] / self.share[rows].sum(), self.points)
@@ -199,14 +211,14 @@ class StabilitySelection(FixedLengthAlgorithm[StabilityState]):
         return state
 
     def memory(self) -> int:
-        """Of one half's path."""
+        """Return the bytes of one half's path."""
         return int(8 * (len(self.points) * self.x.shape[1] ** 2 + 4 * self.x.size))
 
     def progress(self, state: StabilityState) -> RunProgress:
-        """Halves that are done."""
+        """The number of finished halves."""
         return RunProgress(state.step, self.steps)
 
     def result(self, state: StabilityState) -> Array:
-        """(N, N) shares."""
+        """Return the shares (N, N)."""
         shares: Array = state.found / self.halves
         return shares

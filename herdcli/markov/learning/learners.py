@@ -1,4 +1,4 @@
-"""Settings of learning, what every learning algorithm is to the loop that runs it, and which of them takes a problem."""
+"""Settings of learning, the protocol of all learning algorithms, and the construction of the algorithm for a problem."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """Options of learning.
+    """Options of learning algorithms.
 
-    expectations  of gradient: exact, gibbs (chains that go on) or cd (chains that start at rows); sweeps each update.
-    penalty       L2, on log factors.  damping  share that is kept.
-    max_clique    0 leaves the cliques of loopy-is and cvm as they come.  regions  those cliques, where they are given.
+    expectations  of gradient: exact, gibbs (chains that continue) or cd (chains that start at rows); sweeps per update.
+    penalty       L2, on log factors.
+    damping       share of the old value that is kept.
+    max_clique    largest clique of loopy-is and cvm, 0 for no change.
+    regions       the cliques of loopy-is and cvm, if they are given.
     """
 
     algorithm: str = "ups-jt"
@@ -43,10 +45,11 @@ class LearningSettings:
 
 @dataclass(frozen=True)
 class LearnedFactors:
-    """A factor for each cluster, and how they were learned.
+    """A factor for each cluster, and the course of the fit.
 
-    counts  scaling and propagation updates.  residual  one entry an iteration: the largest difference between a
-    marginal (or expectation) of the model and the given one, or what else the algorithm brings to zero.
+    counts    numbers of scaling and propagation updates.
+    residual  one entry per iteration: the largest difference between a marginal (or expectation) of the model and the given one,
+              or another quantity that the algorithm brings to zero.
     """
 
     factors: list[Array]
@@ -57,34 +60,34 @@ class LearnedFactors:
 
 
 class SizedLearner(ABC):
-    """A learner that knows what `init` will need."""
+    """A learner that knows the memory that `init` will need."""
 
     @abstractmethod
     def bytes_needed(self) -> tuple[int, str]:
-        """What `init` will need, and for what."""
+        """Return the bytes that `init` will need, with a description."""
 
     def memory(self) -> int:
-        """Bytes that `init` will need."""
+        """Return the bytes that `init` will need."""
         return self.bytes_needed()[0]
 
 
 class Learner(Algorithm[Any, LearnedFactors], Protocol):
-    """One algorithm on one problem."""
+    """One learning algorithm applied to one problem."""
 
     steps: int
-    note: str  # a line for the user before the work begins, "" for none
+    note: str  # a line for the user, printed before the work begins, "" for none
 
     def met(self, state: Any) -> bool:
-        """Whether its criterion is met."""
+        """Return True if the algorithm's criterion of convergence is met."""
         ...
 
     def bytes_needed(self) -> tuple[int, str]:
-        """What `init` will need, and for what."""
+        """Return the bytes that `init` will need, with a description."""
         ...
 
 
 def make_learner(problem: LearningProblem, settings: LearningSettings) -> Learner:
-    """The algorithm that the settings name.  Raises BadUsage for constraints that it cannot take."""
+    """Construct the algorithm that the settings name.  Raises BadUsage for constraints that it does not support."""
     name = settings.algorithm
     if name in NEEDS_ROWS and problem.rows is None:
         raise BadUsage(f"--algorithm {name} needs rows, but --moments has none", hint="--algorithm ups-jt")
@@ -98,5 +101,5 @@ def make_learner(problem: LearningProblem, settings: LearningSettings) -> Learne
 
 
 def no_residual() -> Array:
-    """Before the first iteration."""
+    """Return the residuals before the first iteration."""
     return np.empty(0)

@@ -1,9 +1,9 @@
-"""Boltzmann machines without hidden units, learned by one matrix inversion: linear response on the mean-field equations.
+"""Learning of Boltzmann machines without hidden units by one matrix inversion: linear response on the mean-field equations.
 
     (C^{-1})_ij = δ_ij / (m_i (1 − m_i)) − W_ij,      logit m_i = b_i + Σ_{j≠i} W_ij m_j + W_ii (m_i − ½).
 
-The self-couplings W_ii make the variances right.  They stand for the reaction term, −Σ_j W_ij² m_j (1 − m_j) to second
-order (in units of −1 and 1 it acts on the mean, hence the ½), and are no part of the model.
+The self-couplings W_ii make the variances correct.  They represent the reaction term, −Σ_j W_ij² m_j (1 − m_j) to second
+order (in units of −1 and 1 it acts on the mean, hence the ½), and are not part of the model.
 Source: Kappen & Rodríguez (1998); Teh (2003), 2.48 and 2.49.
 """
 
@@ -21,7 +21,7 @@ from herdcli.schema import Array
 
 @dataclass
 class LinearResponseState:
-    """W (N, N), b (N,)."""
+    """Weights W (N, N) and biases b (N,)."""
 
     W: Array
     b: Array
@@ -29,7 +29,7 @@ class LinearResponseState:
 
 
 class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
-    """`linear-response` on the marginals of all pairs."""
+    """The algorithm `linear-response` on the marginals of all pairs."""
 
     state, steps = LinearResponseState, 1
 
@@ -42,16 +42,16 @@ class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
             raise BadUsage("--algorithm linear-response needs the marginals of all pairs", hint="--structure full")
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the covariance and its inverse."""
+        """Return the bytes of the covariance and its inverse."""
         return 32 * len(self.problem.cardinality) ** 2, "the covariance"
 
     def init(self) -> LinearResponseState:
-        """Nothing yet."""
+        """Return the state before the inversion."""
         n = len(self.problem.cardinality)
         return LinearResponseState(np.zeros((n, n)), np.zeros(n), 0)
 
     def step(self, state: LinearResponseState) -> LinearResponseState:
-        """The inversion."""
+        """Do the inversion."""
         n = len(self.problem.cardinality)
         both = np.zeros((n, n))
         for cluster in self.problem.clusters:
@@ -65,14 +65,14 @@ class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
         C = both - np.outer(m, m)
         if not np.linalg.cond(C) < 1e12:
             raise DataError("the covariance has no inverse: some variables determine others", hint="--smoothing 1")
-        # 2.49 turned round, with the diagonal of what is left for self-couplings; b is what the mean-field equation with them leaves at m.
+        # Inverse of 2.49, with the rest of the diagonal as self-couplings; b is the remainder of the mean-field equation with these at m.
         W = np.diag(1 / (m * (1 - m))) - np.linalg.inv(C)
         b = np.log(m / (1 - m)) - W @ m + np.diag(W) / 2
         np.fill_diagonal(W, 0.0)
         return LinearResponseState(W, b, 1)
 
     def result(self, state: LinearResponseState) -> LearnedFactors:
-        """A factor e^{W x_i x_j} for each pair; the first pair of each unit carries its bias."""
+        """Return a factor e^{W x_i x_j} for each pair; the first pair of each unit includes its bias."""
         factors, seen = [], set()
         for cluster in self.problem.clusters:
             logs = np.zeros((2, 2))

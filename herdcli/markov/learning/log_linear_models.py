@@ -1,6 +1,6 @@
 """Parameters of log-linear models, their exact expectations by a junction tree, and generalised and improved iterative scaling.
 
-A cluster with a marginal has one parameter for each of its states, one with features one for each feature.
+A cluster with a marginal has one parameter for each of its states, a cluster with features one for each feature.
 Source: Teh (2003), sec. 2.5.1 (2.54, 2.55); Darroch & Ratcliff (1972); Della Pietra, Della Pietra & Lafferty (1997).
 """
 
@@ -16,11 +16,11 @@ from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-NODES = np.array([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])  # tilts that IIS interpolates between
+NODES = np.array([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0])  # tilts between which IIS interpolates
 
 
 class LogLinearParameters:
-    """θ flat over all clusters, and the maps between it and log tables of clusters."""
+    """The layout of the parameters θ, flat over all clusters, and maps between θ and log tables of clusters."""
 
     def __init__(self, problem: LearningProblem) -> None:
         self.problem = problem
@@ -29,17 +29,17 @@ class LogLinearParameters:
         self.ends = np.cumsum([np.size(c.target) for c in problem.clusters])[:-1]
 
     def log_tables(self, theta: Array) -> list[Array]:
-        """log f_a, flat."""
+        """Return log f_a, flat."""
         return [
             part if f is None else _weighted_features(part, f) for part, f in zip(np.split(theta, self.ends), self.features, strict=True)
         ]
 
     def pull(self, tables: list[Array]) -> Array:
-        """Marginals to expectations: the adjoint of `log_tables`."""
+        """Map marginals to expectations: the adjoint of `log_tables`."""
         return np.concatenate([p if f is None else f @ p for p, f in zip(tables, self.features, strict=True)])
 
     def factors(self, theta: Array) -> list[Array]:
-        """f_a, scaled to maximum 1."""
+        """Return f_a, scaled to maximum 1."""
         made = []
         for cluster, logs in zip(self.problem.clusters, self.log_tables(theta), strict=True):
             made.append(np.exp(logs - logs.max()).reshape(self.problem.shape_of(cluster.scope)))
@@ -47,8 +47,8 @@ class LogLinearParameters:
 
 
 def _weighted_features(theta: Array, f: Array) -> Array:
-    """(cells,) θ·f of features f (d, cells); a θ of −∞ leaves only the states at which its feature is least."""
-    # θ f and θ (f − min f) differ by a constant, which the normaliser takes; of the second −∞ · 0 is 0.
+    """Compute θ·f (cells,) for features f (d, cells); a θ of −∞ leaves only the states with the smallest value of its feature."""
+    # θ f and θ (f − min f) differ by a constant, which the normaliser absorbs; in the second, −∞ · 0 counts as 0.
     never = np.isneginf(theta)
     logs: Array = np.where(never, 0.0, theta) @ f
     logs[(f[never] > f[never].min(axis=1, keepdims=True)).any(axis=0)] = -np.inf
@@ -68,15 +68,15 @@ class ExactExpectations:
             self.size = self.tree.bytes_needed(network)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the tables."""
+        """Return the bytes of the tables."""
         if self.tree is None:
             return 1 << 60, f"the junction tree, treewidth at least {self.width},"
         return self.size, f"the junction tree, treewidth {self.width},"
 
     def __call__(self, log_tables: list[Array]) -> tuple[list[Array], float]:
-        """The marginal of each cluster, flat, and log Z."""
+        """Compute the marginal of each cluster, flat, and log Z."""
         assert self.tree is not None
-        # Each factor is scaled to maximum 1, e^{−top}, and log Z gets the sum of the tops back: e^θ of large θ is no float64.
+        # Each factor is scaled to maximum 1, e^{−top}, and the sum of the tops is added to log Z: e^θ overflows for large θ.
         tops = [float(logs.max()) for logs in log_tables]
         made = self.problem.network([np.exp(logs - top) for logs, top in zip(log_tables, tops, strict=True)])
         found = junction_tree.calibrate(made, self.tree)
@@ -86,7 +86,7 @@ class ExactExpectations:
 
 @dataclass
 class ScalingState:
-    """θ, a residual an iteration, the number of expectations taken."""
+    """θ, one residual per iteration, and the number of computed expectations."""
 
     theta: Array
     residual: Array
@@ -95,7 +95,7 @@ class ScalingState:
 
 
 class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
-    """`gis` and `iis`: all parameters at once, by exact expectations."""
+    """The algorithms `gis` and `iis`: all parameters are updated together, by exact expectations."""
 
     state = ScalingState
 
@@ -107,19 +107,19 @@ class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
                                    for c, f in zip(problem.clusters, self.parameters.features, strict=True)])  # fmt: skip
         self.total = [np.ones(c.target.size) if f is None else (f - f.min(axis=1, keepdims=True)).sum(axis=0)
                       for c, f in zip(problem.clusters, self.parameters.features, strict=True)]  # fmt: skip
-        self.largest = float(sum(total.max() for total in self.total)) or 1.0  # where no feature varies no parameter moves
+        self.largest = float(sum(total.max() for total in self.total)) or 1.0  # if no feature varies, no parameter changes
         self.constant = all(np.ptp(total) == 0 for total in self.total)
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the junction tree."""
+        """Return the bytes of the junction tree."""
         return self.expect.bytes_needed()
 
     def init(self) -> ScalingState:
-        """P0."""
+        """Return P0."""
         return ScalingState(np.zeros(len(self.low)), no_residual(), 0, 0)
 
     def step(self, state: ScalingState) -> ScalingState:
-        """One update of every parameter."""
+        """Update every parameter once."""
         logs = self.parameters.log_tables(state.theta)
         marginals, log_z = self.expect(logs)
         state.expectations += 1
@@ -131,8 +131,8 @@ class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(below > 0, np.log(above / below), 0.0)
         if self.settings.algorithm == "gis" or self.constant:
-            # With s = f − min f ≥ 0 and Σ_i s_i = T for every x, E[s_i e^{δ T}] = S_i has the root δ = log(S_i/E s_i)/T (2.55).  Where
-            # Σ s_i < T for some x this is a shorter step than that of 2.54, in the same direction, and still raises the likelihood.
+            # With s = f − min f ≥ 0 and Σ_i s_i = T for every x, E[s_i e^{δ T}] = S_i has the root δ = log(S_i/E s_i)/T (2.55).  If Σ s_i <
+            # T for some x, this step is shorter than that of 2.54, in the same direction, and still increases the likelihood.
             change = ratio / self.largest
         else:
             change = self._improved_scaling_step(state, logs, log_z, above, ratio)
@@ -140,7 +140,7 @@ class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
         return ScalingState(theta, np.append(state.residual, residual), state.expectations, state.step + 1)
 
     def _improved_scaling_step(self, state: ScalingState, logs: list[Array], log_z: float, above: Array, ratio: Array) -> Array:
-        """δ of E[s_i e^{δ t(x)}] = S_i (2.54), between tilts of the whole model by e^{u t(x)}, interpolated in the logarithm."""
+        """Return δ from E[s_i e^{δ t(x)}] = S_i (2.54), by log interpolation between tilts of the whole model by e^{u t(x)}."""
         finite = np.abs(ratio[np.isfinite(ratio)])
         reach = 4 * float(finite.max(initial=1e-12)) / self.largest
         curves = []
@@ -148,8 +148,8 @@ class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
             tilted, tilted_z = self.expect([part + u * total for part, total in zip(logs, self.total, strict=True)])
             moment = self.parameters.pull(tilted) - self.low
             with np.errstate(divide="ignore"):
-                # E_P[s_i e^{u t}] = E_u[s_i] Z_u/Z, with E_u and Z_u of P tilted by
-                # e^{u t}: one propagation gives the left side of 2.54 for every i.
+                # E_P[s_i e^{u t}] = E_u[s_i] Z_u/Z, with E_u and Z_u of P tilted by e^{u t}: one propagation gives the left side of 2.54
+                # for every i.
                 curves.append(np.log(np.maximum(moment, 0.0)) + tilted_z - log_z)
         state.expectations += len(NODES)
         grid = np.array(curves)
@@ -160,6 +160,6 @@ class FeatureScaling(SizedLearner, ToTolerance[ScalingState, LearningSettings]):
         return change
 
     def result(self, state: ScalingState) -> LearnedFactors:
-        """The factors."""
+        """Return the factors."""
         counts = (state.step * len(self.problem.clusters), 0)
         return LearnedFactors(self.parameters.factors(state.theta), self.met(state), state.step, state.residual, counts)

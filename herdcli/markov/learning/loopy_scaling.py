@@ -1,15 +1,15 @@
 """Loopy iterative scaling on a junction graph: the maximum of the Bethe entropy Σ H(P_c) − Σ H(P_s) under given marginals.
 
-Cliques may overlap in loops, so that they stay small where those of a junction tree would not.  Undamped, before each scaling, cluster
-by cluster, the separators' propagations run until nothing changes.  Damped it is the other way round: all clusters are scaled, undamped,
+Cliques may form loops, so that they can be smaller than those of a junction tree.  Without damping, the separators' propagations are run
+to convergence before each scaling, cluster by cluster.  With damping the order is reversed: all clusters are scaled, undamped,
 until the cliques have their marginals, and then every separator is propagated once, geometrically damped.  The fixed points are the same
-and the products of the scalings are the learned factors; they are exact where the graph is a junction tree.
+and the products of the scalings are the learned factors; they are exact if the graph is a junction tree.
 
-Why the order: propagation at fixed factors is belief propagation, and at the factors looked for its fixed point with the given marginals
-may be unstable, when an eigenvalue of its Jacobian J is real and above 1.  Damping makes J into (1 − a) + a J and leaves that eigenvalue
-above 1 for every a > 0: propagation that settles before each scaling then runs away from the answer, however slowly both go.  Clusters that
-are held at their marginals take such directions from the separators, nearly always all of them; it is no guarantee.
-Source: Teh (2003), sec. 6.5.2 and 6.6, where propagation settles and both are damped.
+The reason for the order: propagation at fixed factors is belief propagation.  At the solution its fixed point with the given marginals
+may be unstable, if an eigenvalue of its Jacobian J is real and above 1.  Damping changes J to (1 − a) + a J and leaves that eigenvalue
+above 1 for every a > 0.  Propagation to convergence before each scaling then diverges from the solution, at any speed.  Clusters that
+are fixed at their marginals remove such directions from the separators, nearly always all of them; there is no guarantee.
+Source: Teh (2003), sec. 6.5.2 and 6.6, with propagation to convergence and both damped.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from herdcli.markov.model.constraints import LearningProblem
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-INNER_SHARE = 1e-2  # of the last residual, which propagation settles to
+INNER_SHARE = 1e-2  # relative to the last residual: tolerance of propagation
 INNER_SWEEPS = 50
 SCALING_SWEEPS = 10  # of the clusters between two damped propagations
 
 
 @dataclass
 class LoopyScalingState:
-    """Clique tables, values, changes waiting to be sent (see numpy_junction), a residual a sweep, counts of updates."""
+    """Clique tables, values, changes to be sent (see numpy_junction), one residual per sweep, and counts of updates."""
 
     tables: Array
     values: Array
@@ -48,7 +48,7 @@ class LoopyScalingState:
 
 
 class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings]):
-    """`loopy-is`: a step is a sweep over all clusters."""
+    """The algorithm `loopy-is`; each step is a sweep over all clusters."""
 
     state = LoopyScalingState
 
@@ -61,7 +61,7 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         self.note = f"{len(self.graph.cliques)} cliques of at most {largest} variables, {len(self.graph.separators)} separators: {kind}"
 
     def bytes_needed(self) -> tuple[int, str]:
-        """Of the cliques' tables."""
+        """Return the bytes of the cliques' tables."""
         return self.graph.bytes_needed(self.problem.cardinality, self.scopes), "the junction graph"
 
     @cached_property
@@ -82,38 +82,38 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
 
     @cached_property
     def order(self) -> Array:
-        """The clusters, those of one clique after the other."""
+        """The clusters, sorted by clique."""
         return np.array(sorted(range(len(self.scopes)), key=lambda a: (self.layout.home[a], a)), dtype=np.int32)
 
     def init(self) -> LoopyScalingState:
-        """Uniform cliques; with a base its factors, which the first propagations spread."""
+        """Return uniform cliques; with a base, its factors, which the first propagations spread."""
         made = self.layout
         tables, values = made.uniform_tables(), made.uniform_values()
         pending = np.zeros(len(self.propagation_sends[0]))
         if self.problem.base_factors:
-            # A base is in the cliques only, so messages begin as 1 and not as
-            # marginals: Hugin's ratio P(x_s)/1 (6.24) then carries it over.
+            # Only the cliques contain the base, so messages begin as 1 and not as marginals: Hugin's ratio P(x_s)/1 (6.24) then propagates
+            # it.
             values[made.cells_of(made.clusters).start if self.graph.separators else len(values) :] = 1.0
             pending[:] = 1.0
             multiply_base(made, tables, self.problem)
         return LoopyScalingState(tables, values, pending, no_residual(), np.zeros(2, dtype=np.int64), 0)
 
     def step(self, state: LoopyScalingState) -> LoopyScalingState:
-        """Settle and scale, cluster by cluster; damped, scale all clusters and propagate once."""
-        damped = self.settings.damping and not self.graph.is_tree  # of trees propagation ends, and at the right marginals
+        """Propagate to convergence and scale, cluster by cluster; with damping, scale all clusters and propagate once."""
+        damped = self.settings.damping and not self.graph.is_tree  # on trees propagation ends, at the right marginals
         furthest = self._scaled(state) if damped else self._settled(state)
         return LoopyScalingState(
             state.tables, state.values, state.pending, np.append(state.residual, furthest), state.counts, state.step + 1
         )
 
     def _settled(self, state: LoopyScalingState) -> float:
-        """The largest error of a marginal, each before its scaling and after propagation."""
+        """Return the largest error of a marginal, each before its scaling and after propagation."""
         last = float(state.residual[-1]) if len(state.residual) else 1.0
         inner = max(0.01 * self.settings.tolerance, min(1e-4, INNER_SHARE * last))
         return self._scale_clusters(state, self.order, 1.0, inner, INNER_SWEEPS)
 
     def _scaled(self, state: LoopyScalingState) -> float:
-        """The largest error of a cluster, or change of a separator, that whole propagations would make; damped ones make a share."""
+        """Return the largest error of a cluster, or change of a separator by undamped propagations; damped ones make a share of it."""
         keep = 1.0 - self.settings.damping
         first = furthest = self._scale_clusters(state, self.order, 1.0, np.inf, 0)
         for _ in range(SCALING_SWEEPS - 1):
@@ -128,7 +128,7 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         return max(first, float(state.pending.max(initial=0.0))) / keep
 
     def _scale_clusters(self, state: LoopyScalingState, scalings: Array, keep: float, inner: float, most: int) -> float:
-        """Scale at these clusters, with at most so many sweeps of propagations before each, to the power `keep`."""
+        """Scale these clusters, with at most `most` sweeps of propagations before each, to the power `keep`."""
         made = self.layout
         furthest, bad = fast.settle_and_scale(
             scalings, *self.propagation_sends, state.tables, state.values, made.target, made.links, (1.0, keep),
@@ -139,16 +139,16 @@ class LoopyScaling(SizedLearner, ToTolerance[LoopyScalingState, LearningSettings
         return furthest
 
     def result(self, state: LoopyScalingState) -> LearnedFactors:
-        """The factors."""
+        """Return the factors."""
         return scaled_factors(self.problem, self.layout, state, self.met(state))
 
 
 def _normalise(values: Array, offset: Array) -> None:
-    """Each table from offset[k] to offset[k + 1] divided by its sum: powers of ratios, unlike ratios, change it, without end."""
+    """Divide each table from offset[k] to offset[k + 1] by its sum; powers of ratios, unlike ratios, change it in every iteration."""
     if len(offset) > 1:
         values[offset[0] :] /= np.repeat(np.add.reduceat(values, offset[:-1]), np.diff(offset))
 
 
 def loopy_scaling(problem: LearningProblem, settings: LearningSettings) -> ClusterVariation | LoopyScaling:
-    """`loopy-is`, by fixed-point equations or the double loop."""
+    """Return the learner for `loopy-is`, by fixed-point equations or the double loop."""
     return ClusterVariation(problem, settings) if settings.double_loop else LoopyScaling(problem, settings)

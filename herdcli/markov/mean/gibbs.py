@@ -1,8 +1,8 @@
-"""Gibbs sampling of Boltzmann machines: parallel chains, units of one colour at once.
+"""Gibbs sampling of Boltzmann machines: parallel chains, all units of one colour together.
 
-Marginals are means of the conditional probabilities that units are drawn from (Rao–Blackwell), over the sweeps after the
-burn-in.  With annealing the inverse temperature rises to 1 over the first sweeps of the burn-in.  R̂ compares the halves of all
-chains with each other, unit by unit, and the product of the factors; standard errors are those of `chain_convergence`.
+Marginals are means of the conditional probabilities of the units (Rao–Blackwell), over the sweeps after
+burn-in.  With annealing the inverse temperature rises to 1 over the first sweeps of burn-in.  R̂ compares the halves of all
+chains with each other, unit by unit, and for the product of the factors; standard errors are those of `chain_convergence`.
 Source: Teh (2003), sec. 2.3.
 """
 
@@ -24,7 +24,7 @@ from herdcli.schema import Array
 
 @dataclass
 class GibbsState:
-    """x (N, chains) float64 of 0 and 1; sums over kept sweeps by half of the run, (2, N, chains)."""
+    """x (N, chains) float64 of 0 and 1; sums over kept sweeps for each half of the run, (2, N, chains)."""
 
     x: Array
     probability: Array
@@ -35,7 +35,7 @@ class GibbsState:
 
 
 class BinaryGibbs(Stepwise[GibbsState]):
-    """`gibbs`: a step is a sweep."""
+    """The algorithm `gibbs` for Boltzmann machines; each step is a sweep."""
 
     state = GibbsState
 
@@ -52,11 +52,11 @@ class BinaryGibbs(Stepwise[GibbsState]):
         self.pairs = np.array(sorted(pair for pair in pairs if len(pair) == 2), dtype=np.int64).reshape(-1, 2)
 
     def work(self) -> int:
-        """Units and couplings that a sweep of all chains visits."""
+        """The number of units and couplings that a sweep of all chains visits."""
         return self.settings.chains * (self.network.count + int(self.machine.W.nnz))
 
     def init(self) -> GibbsState:
-        """Fair coins."""
+        """Return random states with probability one half for each value."""
         shape = (self.network.count, self.settings.chains)
         x = (generator(self.settings.seed, Stream.CHAINS, unit=1).random(shape) < 0.5).astype(np.float64)
         x[self.machine.held] = 0
@@ -65,14 +65,14 @@ class BinaryGibbs(Stepwise[GibbsState]):
         )
 
     def step(self, state: GibbsState) -> GibbsState:
-        """One sweep of every chain."""
+        """Do one sweep of every chain."""
         random = generator(self.settings.seed, Stream.CHAINS, step=state.step)
         kept = state.step - self.settings.burn_in
         half = int(kept >= (self.steps - self.settings.burn_in) // 2)
         cold = min(1.0, (state.step + 1) / (self.settings.annealing + 1))  # the inverse temperature
         for part, W in self.rows:
-            # P(x_i = 1 | the others) = σ(Σ_j W_ij x_j + b_i): of 2.35 all terms without
-            # x_i cancel.  At inverse temperature β all of them are multiplied by β.
+            # P(x_i = 1 | the others) = σ(Σ_j W_ij x_j + b_i): all terms of 2.35 without x_i cancel.  At inverse temperature β the others
+            # are multiplied by β.
             p = expit(cold * (W @ state.x + self.machine.b[part, None]))
             state.x[part] = random.random(p.shape) < p
             if kept >= 0:
@@ -85,11 +85,14 @@ class BinaryGibbs(Stepwise[GibbsState]):
         return state
 
     def bytes_needed(self, state: GibbsState) -> tuple[int, str]:
-        """Of the means, two halves of every chain."""
+        """Return the bytes of the means of both halves of every chain."""
         return 16 * self.network.count * self.settings.chains, "the means of the chains"
 
     def result(self, state: GibbsState) -> InferenceResult:
-        """Means and their standard errors; converged where every R̂ is below 1.05; the residual is the largest R̂ less one."""
+        """Return the means with their standard errors.
+
+        The run has converged if every R̂ is below 1.05; the residual is the largest R̂ minus one.
+        """
         n, held = (self.steps - self.settings.burn_in) // 2, self.machine.held
         means = state.probability / n
         m = means.mean(axis=(0, 2))

@@ -1,13 +1,14 @@
 """Naive mean field and TAP on Boltzmann machines, with covariances by linear response.
 
-mean field  m_i = σ(Σ_j W_ij m_j + b_i)                                                        (2.38)
-TAP         m_i = σ(Σ_j W_ij m_j + b_i + ½(1 − 2 m_i) Σ_j W_ij² m_j (1 − m_j))                 (2.44, its sign corrected)
-Units of one colour are updated at once, so that a sweep of mean field never raises the free energy (2.37).
+    mean field  m_i = σ(Σ_j W_ij m_j + b_i)                                                        (2.38)
+    TAP         m_i = σ(Σ_j W_ij m_j + b_i + ½(1 − 2 m_i) Σ_j W_ij² m_j (1 − m_j))                 (2.44, its sign corrected)
+
+Units of one colour are updated together, so that a sweep of mean field never increases the free energy (2.37).
 Covariances are ∂m_i/∂b_j, the inverse of the second derivatives of the free energy (2.48, 2.49).  Source: Teh (2003), sec. 2.4.
 
-Observed marginals (generalised inference, sec. 5.5) are constraints m_i = p_i on the free energy: least under them it has these m_i, and
-the equations above for all others.  Iterative scaling with mean field or TAP inside (5.16) looks for the same point and need not find it:
-two units with weight 5, biases −2.5 and means 0.3 have it at a saddle of the free energy that their multipliers make.
+Observed marginals (generalised inference, sec. 5.5) are constraints m_i = p_i on the free energy.  Its constrained minimum has these m_i,
+and satisfies the equations above for all others.  Iterative scaling with mean field or TAP inside (5.16) has the same fixed point, but need
+not converge to it: for two units with weight 5, biases −2.5 and means 0.3 it is a saddle of the free energy with their multipliers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from herdcli.schema import Array
 
 @dataclass
 class MeanFieldState:
-    """Means (N,), and a residual and a free energy a sweep."""
+    """Means (N,), and one residual and free energy per sweep."""
 
     mean: Array
     residual: Array
@@ -36,7 +37,7 @@ class MeanFieldState:
 
 
 class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
-    """`mean-field` and `tap`."""
+    """The algorithms `mean-field` and `tap`."""
 
     state = MeanFieldState
 
@@ -50,7 +51,7 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         self.rows = [(part, self.machine.W[part], self.squares[part]) for part in self.colours]
 
     def init(self) -> MeanFieldState:
-        """Means of one half, or random ones; 0 for what evidence holds, and what is observed."""
+        """Return means of one half, or random ones; 0 for variables fixed by evidence, and the observed means."""
         cardinality = self.network.cardinality
         last = starts.initial_marginals(self.settings, cardinality)[np.cumsum(cardinality) - 1]
         mean = np.where(self.machine.held, 0.0, last)
@@ -59,12 +60,12 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         return MeanFieldState(mean, np.empty(0), np.empty(0), 0)
 
     def step(self, state: MeanFieldState) -> MeanFieldState:
-        """One sweep, colour by colour; TAP solves each unit's equation for its own m by Newton's method."""
+        """Do one sweep, colour by colour; TAP solves each unit's equation for its own m by Newton's method."""
         m, largest = state.mean, 0.0
         for part, W, squares in self.rows:
-            # ∂F/∂m_i = logit m_i − Σ_j W_ij m_j − b_i − ½(1 − 2m_i) Σ_j W_ij² m_j (1 − m_j): of
-            # 2.43 the factor m_i (1 − m_i) has slope 1 − 2m_i.  Held are all m_j of other colours,
-            # and no unit of this colour is in the sums, so the sweep is coordinate descent on 2.37.
+            # ∂F/∂m_i = logit m_i − Σ_j W_ij m_j − b_i − ½(1 − 2m_i) Σ_j W_ij² m_j (1 − m_j): in 2.43 the factor m_i (1 − m_i) has slope 1 −
+            # 2m_i.  All m_j of other colours are fixed, and no unit of this colour is in the sums, so the sweep is coordinate descent on
+            # 2.37.
             field, reaction = W @ m + self.machine.b[part], squares @ (m * (1 - m))
             new = _solve_mean(field, reaction, m[part])
             largest = max(largest, float(np.abs(new - m[part]).max(initial=0.0)))
@@ -72,20 +73,20 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         return MeanFieldState(m, np.append(state.residual, largest), np.append(state.free_energy, self.free_energy(m)), state.step + 1)
 
     def free_energy(self, m: Array) -> float:
-        """2.37; with the third term of Plefka's expansion (2.43) for TAP."""
+        """Compute 2.37; for TAP with the third term of Plefka's expansion (2.43)."""
         variance = m * (1 - m)
-        # W is symmetric and counts each pair twice: half of 2.37's pairs, a quarter for the ½ Σ_(ij) of 2.43.
+        # W is symmetric and contains each pair twice: half of 2.37's pairs, a quarter for the ½ Σ_(ij) of 2.43.
         energy = -0.5 * m @ (self.machine.W @ m) - self.machine.b @ m - 0.25 * variance @ (self.squares @ variance)
         entropy = sum(float(np.sum(p * np.log(np.where(p > 0, p, 1.0)))) for p in (m, 1 - m))
         return float(energy + entropy - self.machine.constant)
 
     def bytes_needed(self, state: MeanFieldState) -> tuple[int, str]:
-        """Of the dense inverse."""
+        """Return the bytes of the dense inverse."""
         free = int((~self.machine.held).sum())
         return 24 * free**2 if self.settings.linear_response else 8 * free, "the linear response"
 
     def result(self, state: MeanFieldState) -> InferenceResult:
-        """Marginals of units, and of pairs as if independent (linear response: with its covariances)."""
+        """Return marginals of units, and of pairs as if independent; with linear response also covariances."""
         m, held = state.mean, self.machine.held
         nodes = [np.ones(1) if held[i] else np.array([1 - m[i], m[i]]) for i in range(len(m))]
         pairs = {tuple(sorted(i for i in scope if not held[i])) for scope, _ in self.network.factors()}
@@ -97,11 +98,11 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         return InferenceResult(nodes, cliques, attributes, f"{warning}; --algorithm bp or ups" if warning else "")
 
     def _tap_domain_fault(self, m: Array) -> str:
-        """What is wrong with TAP here, "" for nothing.
+        """Return the reason why TAP is not valid here, "" if it is.
 
         Plefka's expansion in the couplings converges for the model of Sherrington & Kirkpatrick while Σ_j J_ij² (1 − s_j²)² < 1
-        with s = 2m − 1 and J = W/4 (spins of ±1), that is Σ_j W_ij² (m_j(1 − m_j))² < 1.  And on any network TAP's terms are
-        corrections only while the free energy stays above the least energy and the logarithm of all states, which bound it.
+        with s = 2m − 1 and J = W/4 (spins of ±1), that is Σ_j W_ij² (m_j(1 − m_j))² < 1.  Also, on any network TAP's terms are
+        corrections only while the free energy stays above its lower bound: the smallest energy minus the logarithm of the number of states.
         Source: Plefka (1982), eq. 12.
         """
         variance = m * (1 - m)
@@ -116,12 +117,15 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         return ""
 
     def covariance(self, m: Array) -> Array:
-        """(N, N) covariances of x_i and x_j, observed ones under their multipliers; zero where evidence holds one or a mean is 0 or 1."""
+        """Compute the (N, N) covariances of x_i and x_j, observed ones under their multipliers.
+
+        They are zero if evidence fixes one of the variables or a mean is 0 or 1.
+        """
         variance = m * (1 - m)
         free = np.flatnonzero(~self.machine.held & (variance > 0))
         skew = 1 - 2 * m
-        # C⁻¹ = ∂b/∂m = ∇²F (2.47): on the diagonal 1/(m_i (1 − m_i)) and, of ½(1 − 2m_i) in TAP's equation,
-        # +Σ_j W_ij² m_j (1 − m_j); off it −W_ij − ½ W_ij² (1 − 2m_i)(1 − 2m_j).  With W² = 0 this is 2.49.
+        # C⁻¹ = ∂b/∂m = ∇²F (2.47): on the diagonal 1/(m_i (1 − m_i)) and, from ½(1 − 2m_i) in TAP's equation, +Σ_j W_ij² m_j (1 − m_j); off
+        # the diagonal −W_ij − ½ W_ij² (1 − 2m_i)(1 − 2m_j).  With W² = 0 this is 2.49.
         curvature = diags(1 / variance[free] + (self.squares @ variance)[free])
         mixed = self.machine.W + 0.5 * diags(skew) @ self.squares @ diags(skew)
         made = np.zeros((len(m), len(m)))
@@ -130,7 +134,10 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
 
 
 def _solve_mean(field: Array, reaction: Array, start: Array) -> Array:
-    """m of logit m = field + ½(1 − 2m)·reaction: one root, as the left side rises and the right one falls with m."""
+    """Solve logit m = field + ½(1 − 2m)·reaction for m.
+
+    There is one root, because the left side increases and the right one decreases with m.
+    """
     t = np.log(np.clip(start, 1e-300, None)) - np.log1p(-np.clip(start, None, 1 - 1e-16))
     low, high = field - 0.5 * reaction, field + 0.5 * reaction
     t = np.clip(t, low, high)
@@ -138,8 +145,8 @@ def _solve_mean(field: Array, reaction: Array, start: Array) -> Array:
         m = expit(t)
         excess = t - field - 0.5 * (1 - 2 * m) * reaction
         low, high = np.where(excess < 0, t, low), np.where(excess > 0, t, high)
-        # In t = logit m, dm/dt = m (1 − m), so d excess/dt = 1 + m (1 − m)
-        # reaction ≥ 1; |1 − 2m| ≤ 1 bounds the root by field ± ½ reaction.
+        # In t = logit m, dm/dt = m (1 − m), so d excess/dt = 1 + m (1 − m) reaction ≥ 1; |1 − 2m| ≤ 1 bounds the root by field ± ½
+        # reaction.
         newton = t - excess / (1 + reaction * m * (1 - m))
         following = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
         if np.array_equal(following, t) or np.abs(following - t).max(initial=0.0) < 1e-15 * (1 + np.abs(t).max(initial=0.0)):

@@ -1,7 +1,7 @@
-"""A lower bound of log Z by naive mean field, of any network: the cheap baseline of every other answer.
+"""A lower bound of log Z by naive mean field, for any network; a cheap baseline for other results.
 
-For every product Q = Π q_i, by Jensen's inequality, log Z = log Σ_x Q(x) Π_a f_a(x_a)/Q(x) ≥ Σ_a E_Q log f_a + Σ_i H(q_i); the
-bound is largest where log q_i(x) = Σ_a E_Q[log f_a | x_i = x] + const.  Source: Wainwright & Jordan (2008), sec. 5.3.
+For every product Q = Π q_i, by Jensen's inequality, log Z = log Σ_x Q(x) Π_a f_a(x_a)/Q(x) ≥ Σ_a E_Q log f_a + Σ_i H(q_i).  The
+bound is largest if log q_i(x) = Σ_a E_Q[log f_a | x_i = x] + const.  Source: Wainwright & Jordan (2008), sec. 5.3.
 """
 
 from __future__ import annotations
@@ -16,22 +16,29 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SWEEPS = 30
-KEPT = 0.5  # of the old log q, so that variables that are updated together do not swing
-GAIN = 1e-3  # nats of the bound below which sweeps end
-MOST_CELLS = 1 << 15  # of all tables together: larger networks have no quick baseline
-LETTERS = string.ascii_letters.replace("z", "")  # of the axes of a table
-FORBIDDEN = -1e3  # stands for log 0 while q is sought
+KEPT = 0.5  # share of the old log q, so that variables that are updated together do not oscillate
+GAIN = 1e-3  # gain in nats of the bound below which sweeps end
+MOST_CELLS = 1 << 15  # of all tables together: larger networks get no quick baseline
+LETTERS = string.ascii_letters.replace("z", "")  # for the axes of a table
+FORBIDDEN = -1e3  # replaces log 0 during the optimisation of q
 
 
 @dataclass(frozen=True)
 class _FactorGroup:
-    """Factors with tables of one shape: where the states of their k variables are in q, [(G, s_1), …], and log tables (G, s_1, …, s_k)."""
+    """Factors with tables of one shape.
+
+    places  positions of the states of their k variables in q, [(G, s_1), …].
+    logs    log tables (G, s_1, …, s_k).
+    """
 
     places: list[Array]
     logs: Array
 
     def expected(self, own: list[Array], logs: Array, *, without: int | None = None) -> Array:
-        """E_Q of finite logs over all axes (G,), or over all but one (G, s).  own  q of the variables of each axis, (G, s) each."""
+        """Compute E_Q of finite logs over all axes (G,), or over all except one (G, s).
+
+        own  q of the variables of each axis, (G, s) each.
+        """
         axes = LETTERS[: len(own)]
         used = [axis for axis in range(len(own)) if axis != without]
         inputs = ",".join([f"z{axes}", *(f"z{axes[axis]}" for axis in used)])
@@ -39,15 +46,15 @@ class _FactorGroup:
         return made
 
     def all_states(self, q: Array) -> list[Array]:
-        """(G, s) q of the variables on each axis."""
+        """Return q of the variables on each axis (G, s)."""
         return [np.asarray(q[place]) for place in self.places]
 
     def soft(self) -> Array:
-        """The logs with a finite number for log 0."""
+        """Return the logs with a finite number in place of log 0."""
         return np.maximum(self.logs, FORBIDDEN)
 
     def reaches_zero(self, q: Array) -> bool:
-        """Has a cell of probability 0 any probability under Q?"""
+        """Return True if a cell with factor value 0 has positive probability under Q."""
         closed = np.isneginf(self.logs)
         if not closed.any():
             return False
@@ -60,9 +67,9 @@ class _FactorGroup:
 
 
 def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
-    """log Z is at least this, natural logarithm; None where no product avoids the states of probability 0.
+    """Return a lower bound of log Z, natural logarithm; None if no product avoids the states of probability 0.
 
-    And None for networks of more than `most` table cells, and with observed marginals.
+    Also returns None for networks of more than `most` table cells, and with observed marginals.
     """
     if len(network.table) > most or network.observations():
         return None
@@ -93,14 +100,14 @@ def mean_field_bound(network: Network, most: int = MOST_CELLS) -> float | None:
 
 
 def _factor_groups(network: Network, start: Array) -> tuple[list[_FactorGroup], float]:
-    """The factors in groups of one shape, their axes by number of states, and the logarithm of those without variables."""
+    """Group the factors by shape, with axes sorted by number of states; return also the sum of the logs of factors without variables."""
     found: dict[tuple[int, ...], list[tuple[list[int], Array]]] = {}
     constant = 0.0
     with np.errstate(divide="ignore"):
         for scope, table in network.factors():
             if scope:
                 axes = sorted(range(len(scope)), key=table.shape.__getitem__)
-                single = table.shape.count(1)  # axes of one state come first, and say nothing
+                single = table.shape.count(1)  # axes of one state come first, and have no effect
                 if single == len(axes):
                     constant += float(np.log(table).sum())
                     continue
@@ -117,13 +124,13 @@ def _factor_groups(network: Network, start: Array) -> tuple[list[_FactorGroup], 
 
 
 def _normalise_logs(logs: Array, start: Array, owner: Array) -> Array:
-    """Logarithms that are those of a distribution over the states of each variable."""
+    """Normalise logarithms to distributions over the states of each variable."""
     above = logs - np.maximum.reduceat(logs, start[:-1])[owner]
     return np.asarray(above - np.log(np.add.reduceat(np.exp(above), start[:-1]))[owner])
 
 
 def _concentrate(q: Array, start: Array) -> Array:
-    """All mass of every variable on its likeliest state."""
+    """Move all mass of every variable to its most probable state."""
     made = np.zeros(len(q))
     for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
         made[low + int(q[low:high].argmax())] = 1.0
@@ -131,13 +138,13 @@ def _concentrate(q: Array, start: Array) -> Array:
 
 
 def _total_entropy(q: Array) -> float:
-    """Σ_i H(q_i)."""
+    """Compute Σ_i H(q_i)."""
     some = q > 0
     return -float((q[some] * np.log(q[some])).sum())
 
 
 def _variational_bound(groups: list[_FactorGroup], q: Array) -> float:
-    """Σ_a E_Q log f_a + Σ_i H(q_i); −∞ where Q allows what is forbidden."""
+    """Compute Σ_a E_Q log f_a + Σ_i H(q_i); −∞ if Q allows a forbidden state."""
     if any(group.reaches_zero(q) for group in groups):
         return -math.inf
     return _total_entropy(q) + sum(float(group.expected(group.all_states(q), group.soft()).sum()) for group in groups)

@@ -1,11 +1,12 @@
-"""Naive mean field of any network, with any numbers of states and with zeros.
+"""Naive mean field for any network, with any numbers of states and with zeros.
 
-One variable after the other takes its best marginal with all others held,
+One variable after the other gets its best marginal with all others fixed,
 
     q_i(x) ∝ exp Σ_a E_{q \\ i}[log f_a | x_i = x],
 
-which never raises the free energy Σ_i Σ q_i log q_i − Σ_a E_q[log f_a], an upper bound of −log Z.  Zeros stand at e^−1000 on the
-way, and what is left of states that they forbid goes at the end.  Source: Teh (2003), 2.26–2.29; Wainwright & Jordan (2008), sec. 5.3.
+which never increases the free energy Σ_i Σ q_i log q_i − Σ_a E_q[log f_a], an upper bound of −log Z.  Zeros are replaced by e^−1000
+during the iteration, and the remaining mass of forbidden states is removed at the end.  Source: Teh (2003), 2.26–2.29;
+Wainwright & Jordan (2008), sec. 5.3.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from herdcli.markov.model.stacked_tables import state_offsets as places
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-FLOOR = -1e3  # stands for log 0 while marginals are sought
-NEGLIGIBLE = 1e-12  # of a marginal, which goes at the end
+FLOOR = -1e3  # replaces log 0 during the iteration
+NEGLIGIBLE = 1e-12  # marginals below this are set to 0 at the end
 
 
 @dataclass
 class MeanFieldState:
-    """Marginals of all variables, one after the other, and a residual and a free energy a sweep."""
+    """Marginals of all variables, concatenated, and one residual and free energy per sweep."""
 
     q: Array
     residual: Array
@@ -37,7 +38,7 @@ class MeanFieldState:
 
 
 class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
-    """`mean-field` where the network is no Boltzmann machine; a step is a sweep over all variables."""
+    """The algorithm `mean-field` for networks that are not Boltzmann machines; each step is a sweep over all variables."""
 
     state = MeanFieldState
 
@@ -59,11 +60,11 @@ class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
                 self.owners[i].append(a)
 
     def init(self) -> MeanFieldState:
-        """Uniform marginals, or random ones."""
+        """Return uniform marginals, or random ones."""
         return MeanFieldState(starts.initial_marginals(self.settings, self.inner.network.cardinality), np.empty(0), np.empty(0), 0)
 
     def _expected(self, a: int, logs: Array, q: Array, without: int | None = None) -> Array:
-        """E_q of a log table over all variables of factor a but one."""
+        """Compute E_q of a log table over all variables of factor a except one."""
         left = logs
         for axis, i in reversed(list(enumerate(self.factors[a][0]))):
             if i != without:
@@ -73,7 +74,7 @@ class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         return np.asarray(left)
 
     def step(self, state: MeanFieldState) -> MeanFieldState:
-        """One sweep."""
+        """Do one sweep."""
         largest = 0.0
         for i, owners in enumerate(self.owners):
             here = slice(int(self.first[i]), int(self.first[i + 1]))
@@ -87,17 +88,17 @@ class MultistateMeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         return MeanFieldState(state.q, np.append(state.residual, largest), np.append(state.free_energy, energy), state.step + 1)
 
     def free_energy(self, q: Array, logs: list[Array]) -> float:
-        """Σ q log q − Σ_a E_q[log f_a]."""
+        """Compute Σ q log q − Σ_a E_q[log f_a]."""
         some = q > 0
         entropy = -float((q[some] * np.log(q[some])).sum())
         return -entropy - sum(float(self._expected(a, part, q)) for a, part in enumerate(logs)) - self.inner.constant
 
     def bytes_needed(self, state: MeanFieldState) -> tuple[int, str]:
-        """Of the log tables."""
+        """Return the bytes of the log tables."""
         return 24 * len(self.inner.network.table), "the log tables"
 
     def result(self, state: MeanFieldState) -> InferenceResult:
-        """Marginals without what is negligible, and the lower of the two free energies."""
+        """Return marginals without negligible states, and the lower of the two free energies."""
         q = np.where(state.q > NEGLIGIBLE, state.q, 0.0)
         q /= np.repeat(np.add.reduceat(q, self.first[:-1]), np.diff(self.first))
         hard = self.free_energy(q, [logs for _, logs in self.factors])

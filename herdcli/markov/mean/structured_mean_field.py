@@ -1,11 +1,11 @@
-"""Structured mean field: Q is a product of trees, each exact inside, that see each other through their marginals only.
+"""Structured mean field: Q is a product of trees, each exact inside, that interact through their marginals only.
 
-Variables are put together along the strongest couplings as long as what is joined stays a tree without a further edge
+Variables are joined along the strongest couplings as long as the result is a tree without a further edge
 inside; those edges are kept, the others are cut.  Given all others, the best Q of one tree has potentials
 
     log ψ_i(x_i) + Σ_cut Σ_{x_j} Q_j(x_j) log ψ_ij(x_i, x_j),
 
-so the bound −F ≤ log Z never falls.  Trees without a cut edge between them are updated at once.
+so that the bound −F ≤ log Z never decreases.  Trees without a cut edge between them are updated together.
 Source: Saul & Jordan (1996); Teh (2003), sec. 2.4.1.
 """
 
@@ -35,7 +35,7 @@ SWEEPS = 50  # two are enough on a tree
 
 @dataclass
 class StructuredMeanFieldState:
-    """Marginals (flat), messages on the kept edges, and a residual and free energy a sweep."""
+    """Marginals (flat), messages on the kept edges, and one residual and free energy per sweep."""
 
     node: Array
     messages: Array
@@ -46,7 +46,7 @@ class StructuredMeanFieldState:
 
 
 class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSettings]):
-    """`structured-mean-field`."""
+    """The algorithm `structured-mean-field`."""
 
     state = StructuredMeanFieldState
 
@@ -76,7 +76,7 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
         )
 
     def _tree_updates(self, whole: PairwiseNetwork) -> list[tuple[Array, Array, Array]]:
-        """States, order of updates and its segments of each set of trees that are updated at once."""
+        """Return the states, order of updates and segments of each set of trees that are updated together."""
         near: dict[int, set[int]] = defaultdict(set)
         for e in self.cut:
             a, b = (int(self.tree[i]) for i in (whole.tail[2 * e], whole.head[2 * e]))
@@ -100,12 +100,12 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
         return turns
 
     def init(self) -> StructuredMeanFieldState:
-        """Uniform marginals, or random ones."""
+        """Return uniform marginals, or random ones."""
         node = starts.initial_marginals(self.settings, self.graph.cardinality)
         return StructuredMeanFieldState(node, self.graph.uniform_messages(), np.empty(0), np.empty(0), 0, 0)
 
     def step(self, state: StructuredMeanFieldState) -> StructuredMeanFieldState:
-        """Every tree once."""
+        """Update every tree once."""
         before = state.node.copy()
         for states, order, segments in self.turns:
             graph = self._field(state.node)
@@ -121,34 +121,34 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
     def _field(self, node: Array) -> PairwiseNetwork:
         owner = np.repeat(np.arange(self.graph.nodes), self.graph.cardinality)
         with np.errstate(divide="ignore"):
-            # Minimising Σ Q log Q/ψ over one factor Q_T of Q, the others held: Q_T ∝ exp E[log ψ |
-            # x_T] (Saul & Jordan 1996), which of cut edges leaves Σ_j Q_j log ψ_ij as a field on i.
+            # Minimising Σ Q log Q/ψ over one factor Q_T of Q, with the others fixed: Q_T ∝ exp E[log ψ | x_T] (Saul & Jordan 1996); cut
+            # edges contribute Σ_j Q_j log ψ_ij as a field on i.
             logs = np.log(self.graph.potential) + self.coupling @ node
         top = np.full(self.graph.nodes, -np.inf)
         np.maximum.at(top, owner, logs)
         return replace(self.graph, potential=np.exp(logs - top[owner]))
 
     def _energy(self, state: StructuredMeanFieldState) -> tuple[float, bethe.PairBeliefs]:
-        """The variational free energy, and the beliefs of the trees: messages are those of each tree's own last update."""
+        """Return the variational free energy, and the beliefs of the trees; messages are those of each tree's own last update."""
         pair = bethe.beliefs(self._potentials_at_ends(state), state.messages, self.free, self.nothing).pair
         found = bethe.PairBeliefs(state.node, pair)
         # Trees have their exact free energy; cut edges add −Σ Q_i Q_j log ψ_ij, which node'C node counts from both ends.
         return bethe.free_energy(self.graph, found) - 0.5 * float(state.node @ (self.coupling @ state.node)), found
 
     def _potentials_at_ends(self, state: StructuredMeanFieldState) -> PairwiseNetwork:
-        """Potentials with which the present messages give the present marginals."""
+        """Return the potentials for which the present messages give the present marginals."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            # 5.5 turned round, ψ = b / Π M: fields of trees that were updated before
-            # others have moved on, while their messages and marginals belong together.
+            # Inverse of 5.5, ψ = b / Π M: the fields of trees that were updated before others are outdated, while their messages and
+            # marginals are consistent.
             logs = np.log(state.node) - np.bincount(bethe.state_positions(self.graph), np.log(state.messages), len(state.node))
         return replace(self.graph, potential=np.exp(np.where(np.isnan(logs), -np.inf, logs)))
 
     def bytes_needed(self, state: StructuredMeanFieldState) -> tuple[int, str]:
-        """Of the beliefs."""
+        """Return the bytes of the beliefs."""
         return result_memory(self.graph, False)
 
     def result(self, state: StructuredMeanFieldState) -> InferenceResult:
-        """Marginals, pairs of kept edges, products for the cut ones, and the bound on log Z."""
+        """Return marginals, pair beliefs of kept edges, products for the cut ones, and the bound on log Z."""
         energy, found = self._energy(state)
         nodes, cliques = bethe.to_network(self.graph, found, self.network.cardinality)
         cliques += [((i, j), np.outer(nodes[i], nodes[j])) for i, j in self.cut_ends]
@@ -158,9 +158,9 @@ class StructuredMeanField(ToTolerance[StructuredMeanFieldState, InferenceSetting
 
 
 def partition_into_trees(graph: PairwiseNetwork) -> tuple[Array, Array]:
-    """(N,) the tree of each node, and (E,) which edges are kept: greedily by strength, the largest log odds ratio of ψ.
+    """Return the tree of each node (N,), and which edges are kept (E,), greedily by strength, the largest log odds ratio of ψ.
 
-    Two trees are joined where exactly one edge runs between them, so that no edge is cut inside a tree.
+    Two trees are joined if exactly one edge runs between them, so that no edge is cut inside a tree.
     """
     parent = list(range(graph.nodes))
     between: list[dict[int, int]] = [defaultdict(int) for _ in range(graph.nodes)]
@@ -171,7 +171,8 @@ def partition_into_trees(graph: PairwiseNetwork) -> tuple[Array, Array]:
         between[j][i] += 1
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(graph.table_of(e))
-            # log ψ(x, y) ψ(x', y') / ψ(x, y') ψ(x', y) over all pairs of rows and columns: what no field on i or on j can take up.
+            # log ψ(x, y) ψ(x', y') / ψ(x, y') ψ(x', y) over all pairs of rows and columns: the part that no field on i or on j can
+            # represent
             odds = logs[:, None, :, None] - logs[:, None, None, :] - logs[None, :, :, None] + logs[None, :, None, :]
         strength[e] = np.inf if np.isneginf(logs).any() else odds.max()
 
@@ -193,7 +194,7 @@ def partition_into_trees(graph: PairwiseNetwork) -> tuple[Array, Array]:
 
 
 def _subgraph(graph: PairwiseNetwork, edges: Array) -> PairwiseNetwork:
-    """The same nodes with these edges only."""
+    """Return the graph with the same nodes and only these edges."""
     directed = np.stack([2 * edges, 2 * edges + 1], axis=1).ravel()
     tail, head = graph.tail[directed], graph.head[directed]
     tables = [graph.table[graph.table_offset[e] : graph.table_offset[e + 1]] for e in edges]
@@ -212,7 +213,7 @@ def _subgraph(graph: PairwiseNetwork, edges: Array) -> PairwiseNetwork:
 
 
 def _cut_couplings(graph: PairwiseNetwork, cut: Array) -> csr_matrix:
-    """(states, states) log ψ_ij of the cut edges, both ways."""
+    """Return log ψ_ij of the cut edges, in both directions (states, states)."""
     size = int(graph.node_offset[-1])
     rows, columns, values = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
     for e in cut.tolist():

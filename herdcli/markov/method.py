@@ -174,7 +174,7 @@ class InferenceMethod(Algorithm[Any, InferenceResult], Protocol):
         ...
 
     def bytes_needed(self, state: Any) -> tuple[int, str]:
-        """Return the bytes that `result` needs in addition to the state, and what they are needed for, in words.
+        """Return the bytes that `result` needs in addition to the state, and their purpose, in words.
 
         state  None before the first step.  All algorithms know the answer then, except the junction tree, whose steps find an order.
         """

@@ -1,8 +1,8 @@
 """The strategy of `auto` if no exact answer fits: several approximations of different kinds, and the one that the others confirm best.
 
 Generalised propagation over plaquettes comes first, damped; then propagation.  They minimise free energies of different orders, so that
-at least one is wrong if their marginals differ.  If the regions cover every loop once, as on lattices, the second approximation is
-propagation, and the regions are preferred.  Otherwise tree EP is run too, and two of the three that agree are accepted.  If no two
+at least one is wrong if their marginals differ.  If the regions cover every loop once, as on lattices, the wrong one is
+propagation, and the regions are used.  Otherwise tree EP is run too, and two of the three that agree are accepted.  If no two
 agree, or if on lattices regions and propagation are far apart, Gibbs chains decide: an approximation within their standard
 errors is confirmed, otherwise the chains are the answer.  A short run at one temperature comes first: if its R̂ is good, no other
 temperatures are needed.  UPS comes last, if nothing has converged and no chains were run.

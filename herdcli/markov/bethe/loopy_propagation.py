@@ -74,7 +74,7 @@ class BeliefPropagation(ToTolerance[PropagationState, InferenceSettings], HasSta
         self.note = reduction_note(self.graph)
 
     def like(self) -> PropagationState:
-        """Return the initial messages, without the arrays of the residual schedule filled."""
+        """Return the initial messages; the arrays of the residual schedule are not filled yet."""
         first = starts.initial_messages(self.settings, self.graph)
         state = PropagationState(first, np.empty(0), np.empty(0), np.zeros(2, dtype=np.int64), 0)
         if self.residual_schedule and not self.sweeping:

@@ -1,7 +1,7 @@
 """A damped Newton step on the marginals of all hidden variables together, as the starting point of the next UPS iteration.
 
-At the end of a UPS step, the Bethe free energy has zero slope along the marginals of free variables, and along those of the
-clamped ones the slope log b_i − log ψ_i − Σ_k log M_ki.  The step minimises the model with the curvature plus a multiple of
+At the end of a UPS step, the Bethe free energy has zero slope along the marginals of free variables.  Along those of clamped
+variables the slope is log b_i − log ψ_i − Σ_k log M_ki.  The step minimises the model with the curvature plus a multiple of
 the Fisher metric (Levenberg–Marquardt), by conjugate gradients; if they find negative curvature, the multiple is increased.
 """
 

@@ -84,9 +84,10 @@ class OrderSearch:
 
 
 def elimination_cost(cells: float, messages: float) -> float:
-    """Return the cost of an order: the table cells, which determine the time, plus the entries of all messages.
+    """Return the cost of an order: the table cells plus the entries of all messages.
 
-    The entries of all messages are at least twice as many as are stored at one time.
+    The cells are the numbers that propagation computes, and determine its time.  The messages are the numbers that it stores, at
+    least twice as many as at any one time.
     """
     return cells + messages
 

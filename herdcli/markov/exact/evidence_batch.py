@@ -1,4 +1,4 @@
-"""Marginals under many sets of evidence at once: the row number is one more variable, and one junction tree computes all rows.
+"""Marginals under many sets of evidence together: the row number is one more variable, and one junction tree computes all rows.
 
 Each variable is joined to the row variable by a factor that is 1 for the states that its evidence allows.  So every clique contains
 the row variable, which is eliminated last.  The joint marginal of a variable and the row variable has the results for all rows

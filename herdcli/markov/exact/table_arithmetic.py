@@ -128,7 +128,7 @@ class LogArithmetic:
 
 @dataclass(frozen=True)
 class BooleanArithmetic:
-    """Arithmetic on truth values of what is possible: products are conjunctions, sums disjunctions."""
+    """Arithmetic on truth values (possible or not): products are conjunctions, sums disjunctions."""
 
     one: bool = True
     dtype: type = np.bool_

@@ -1,4 +1,4 @@
-"""The table of learning algorithms, which imports nothing."""
+"""The table of learning algorithms; this module has no imports."""
 
 from __future__ import annotations
 

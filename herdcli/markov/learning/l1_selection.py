@@ -3,8 +3,8 @@
     min_w  (1/n) Σ_rows [log(1 + e^{η}) − x_i η] + λ Σ_j |w_j|,    η = w_0 + Σ_{j ≠ i} w_j x_j
 
 All variables are fitted together, as the columns of one matrix, by accelerated proximal gradients that restart when the loss would
-increase.  The path of λ begins at the smallest value without pairs.  A pair is joined if both regressions (`and`) contain it.  The model is
-chosen by the extended BIC, or pairs by their frequency in random halves of the rows (stability selection).
+increase.  The path of λ begins at the smallest value without pairs and decreases.  A pair is joined if both regressions (`and`) contain
+it.  The model is chosen by the extended BIC, or pairs by their frequency in random halves of the rows (stability selection).
 Source: Ravikumar, Wainwright & Lafferty (2010); Foygel & Drton (2010), eq. 1.3; Meinshausen & Bühlmann (2010); Beck & Teboulle (2009).
 """
 

@@ -7,8 +7,8 @@ and the products of the scalings are the learned factors; they are exact if the 
 
 The reason for the order: propagation at fixed factors is belief propagation.  At the solution its fixed point with the given marginals
 may be unstable, if an eigenvalue of its Jacobian J is real and above 1.  Damping changes J to (1 − a) + a J and leaves that eigenvalue
-above 1 for every a > 0.  Propagation to convergence before each scaling then diverges from the solution, at any speed.  Clusters that
-are fixed at their marginals remove such directions from the separators, nearly always all of them; there is no guarantee.
+above 1 for every a > 0.  Propagation to convergence before each scaling then moves away from the solution, even if both are slow.
+Clusters that are fixed at their marginals remove such directions from the separators, nearly always all of them; there is no guarantee.
 Source: Teh (2003), sec. 6.5.2 and 6.6, with propagation to convergence and both damped.
 """
 

@@ -38,7 +38,7 @@ def _reads(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-OPTIONS = (  # that some algorithms do not read, in the order of warnings
+OPTIONS = (  # options that some algorithms do not read, in the order of warnings
     *("orders", "message_passing", "schedule", "damping", "damping_kind", "damping_schedule", "clamp", "restarts", "linear_response"),
     *("regions", "sweeps", "chains", "burn_in", "annealing", "effort", "time", "tolerance", "iterations", "on_nonconvergence"),
 )

@@ -44,10 +44,10 @@ def bouncing_messages(graph: PairwiseNetwork, tables: Array, node: Array) -> tup
     odds = np.exp(-np.abs(w))
     # s (s + apart) = odds (on − s)(off − s), where s is the smaller cell off the diagonal
     linear, both_held = apart + odds * (on + off), on * off
-    # (1 − odds) s² + linear s − constant = 0 with constant = odds·on·off.  Its root with the other sign of the square root divides by 1 −
-    # odds = −expm1(−|w|), 0 without coupling, and subtracts nearly equal numbers; 2·constant divided by a sum of positive terms has neither
-    # problem.  The square root is that of exp(−|w|/2), and s is a logarithm: odds overflow from |w| = 745, and couplings of tables reach
-    # 1416.
+    # (1 − odds) s² + linear s − constant = 0 with constant = odds·on·off.  Its root with the other sign of the square root divides by
+    # 1 − odds = −expm1(−|w|), 0 without coupling, and subtracts nearly equal numbers; 2·constant divided by a sum of positive terms has
+    # neither problem.  The square root is that of exp(−|w|/2), and s is a logarithm: odds underflow from |w| = 745, and couplings of
+    # tables reach 1416.
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.hypot(linear, 2 * np.sqrt(-np.expm1(-np.abs(w)) * both_held) * np.exp(-0.5 * np.abs(w)))
         log_s = np.log(2 * both_held) - np.abs(w) - np.log(linear + root)

@@ -52,8 +52,8 @@ class RegionClass:
     first: Array  # (B,) the first pair of each region
     owner: Array  # (P,) the inner region of each pair, numbered within the class
     parts: list[RegionPairs]
-    pairs: slice  # of their multipliers
-    beliefs: slice  # of log b_β
+    pairs: slice  # position of their multipliers
+    beliefs: slice  # position of log b_β
     states: int
 
 

@@ -71,8 +71,8 @@ def beliefs(graph: PairwiseNetwork, messages: Array, fixed: Array, target: Array
     place = among.place if among else state_positions(graph)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs, potential = np.log(messages), among.potential if among else np.log(graph.potential)
-    # Zeros are counted separately from the sum of finite logarithms, so that a message can be divided out of its product again: −∞ − (−∞)
-    # is not a number.
+    # Zeros are counted separately from the sum of finite logarithms, so that a message can be divided out of its product again:
+    # −∞ − (−∞) is not a number.
     closed, finite = np.isneginf(logs), np.where(np.isneginf(logs), 0.0, logs)
     size = int(graph.node_offset[-1])
     total = np.bincount(place, finite, size) + np.where(np.isneginf(potential), 0.0, potential)

@@ -31,7 +31,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MOST_STATES = 1 << 12  # of a blanket: each is one run of propagation
-SWEEPS = 500  # of one such run
+SWEEPS = 500  # largest number of sweeps of one such run
 
 
 @dataclass

@@ -26,7 +26,7 @@ from herdcli.schema import Array
 
 MESSAGES_WITH_ENERGY = 200_000  # number of messages above which the free energy is computed every tenth iteration only
 SWEPT = 200_000  # number of messages above which sweeps come before the residual schedule
-SMALLEST_MESSAGE = 1e-300  # of a message whose largest value is 1
+SMALLEST_MESSAGE = 1e-300  # smallest reliable value of a message whose largest value is 1
 PATIENCE = 20  # number of sweeps; the last half of them must have halved the residual
 
 

@@ -15,7 +15,7 @@ from herdcli.markov.bethe.bethe_hessian import bethe_hessian
 from herdcli.markov.model.pairwise import PairwiseNetwork
 from herdcli.schema import Array
 
-ACCURACY = 0.01  # of the linear system, in the preconditioner's norm
+ACCURACY = 0.01  # relative accuracy of the linear system, in the preconditioner's norm
 MOST = 2000  # iterations of conjugate gradients
 LEAST_SHIFT = 1e-3  # once negative curvature was found
 LARGEST_SHIFT = 1e12

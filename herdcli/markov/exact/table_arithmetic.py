@@ -13,7 +13,7 @@ from herdcli.markov.exact.junction_tree import log_sum
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SLAB = 1 << 18  # table cells
+SLAB = 1 << 18  # largest number of table cells of a slab
 SLABS = 16 * SLAB  # largest number of entries of slabs and their sums in memory at once
 FEW = 1 << 8  # table cells that are folded at once
 SMALL = 1 << 12  # table cells of factors that are multiplied together beforehand

@@ -19,4 +19,4 @@ NEEDS_ROWS = {"pseudo-likelihood"}
 NO_FEATURES = {"loopy-is", "cvm", "linear-response"}
 NO_BASE = {"linear-response"}
 DIRECTED = ("bayes",)  # fitted from families, not clusters; they have no LearningProblem
-SCORES = ("bic", "bdeu", "k2")  # of structures of Bayesian networks
+SCORES = ("bic", "bdeu", "k2")  # scores of structures of Bayesian networks

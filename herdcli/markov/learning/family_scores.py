@@ -20,7 +20,7 @@ from herdcli.markov.learning.bayesian_networks import WeightedCases, case_counts
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_CELLS = 1 << 24  # of the table of a family
+MOST_CELLS = 1 << 24  # largest table of a family
 TOGETHER = 1 << 16  # rows and cells of families that are counted together
 
 

@@ -19,11 +19,11 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-POINTS = 20  # of the path
-SHARE = 0.01  # of the largest penalty, at the end of the path
+POINTS = 20  # number of penalties on the path
+SHARE = 0.01  # last penalty of the path relative to the largest
 SWEEPS = 500
 CLOSE = 1e-5  # largest change of a weight at which a fit has converged
-GAMMA = 0.5  # of the extended BIC
+GAMMA = 0.5  # γ of the extended BIC
 CHOSEN = 0.75  # share of the halves in which a stable pair is selected
 
 

@@ -32,7 +32,7 @@ from herdcli.schema import Array
 
 INNER_SHARE = 1e-2  # relative to the last residual: tolerance of propagation
 INNER_SWEEPS = 50
-SCALING_SWEEPS = 10  # of the clusters between two damped propagations
+SCALING_SWEEPS = 10  # largest number of sweeps over the clusters between two damped propagations
 
 
 @dataclass

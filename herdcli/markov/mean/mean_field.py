@@ -63,9 +63,9 @@ class MeanField(ToTolerance[MeanFieldState, InferenceSettings]):
         """Do one sweep, colour by colour; TAP solves each unit's equation for its own m by Newton's method."""
         m, largest = state.mean, 0.0
         for part, W, squares in self.rows:
-            # ∂F/∂m_i = logit m_i − Σ_j W_ij m_j − b_i − ½(1 − 2m_i) Σ_j W_ij² m_j (1 − m_j): in 2.43 the factor m_i (1 − m_i) has slope 1 −
-            # 2m_i.  All m_j of other colours are fixed, and no unit of this colour is in the sums, so the sweep is coordinate descent on
-            # 2.37.
+            # ∂F/∂m_i = logit m_i − Σ_j W_ij m_j − b_i − ½(1 − 2m_i) Σ_j W_ij² m_j (1 − m_j): in 2.43 the factor m_i (1 − m_i) has slope
+            # 1 − 2m_i.  All m_j of other colours are fixed, and no unit of this colour is in the sums, so the sweep is coordinate
+            # descent on 2.37.
             field, reaction = W @ m + self.machine.b[part], squares @ (m * (1 - m))
             new = _solve_mean(field, reaction, m[part])
             largest = max(largest, float(np.abs(new - m[part]).max(initial=0.0)))

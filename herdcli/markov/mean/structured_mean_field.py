@@ -30,7 +30,7 @@ from herdcli.markov.model.pairwise import PairwiseNetwork, reduce_to_pairwise
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SWEEPS = 50  # two are enough on a tree
+SWEEPS = 50  # largest number of sweeps of a tree; two are enough
 
 
 @dataclass

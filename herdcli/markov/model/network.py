@@ -17,7 +17,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_image_shape, require_index, require_offsets
 
 Factor = tuple[tuple[int, ...], Array]
-MOST_STATES = 2**31 - 1  # of all variables together
+MOST_STATES = 2**31 - 1  # largest number of states of all variables together
 MOST_AXES = 60  # NumPy arrays have at most 64
 
 

@@ -18,9 +18,9 @@ from herdcli.schema import Array
 
 SOFT = -1e4  # replaces log 0 so that states without probability can be compared
 PART = 60  # variables that are maximised together
-CELLS = 1 << 14  # of the tables of a part
+CELLS = 1 << 14  # largest table of a part
 ROUNDS = 8  # parts per step
-PASSES = 20  # of coordinate ascent
+PASSES = 20  # largest number of passes of coordinate ascent
 
 
 class NeighbourhoodSearch:

@@ -1,3 +1,3 @@
 """Herding of Boltzmann machines and Markov random fields."""
 
-MODELS = ("rbm", "mrf")  # with hidden units, and fully visible
+MODELS = ("rbm", "mrf")  # the kinds of models: with hidden units, and fully visible

@@ -14,12 +14,12 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 REPRESENTATIONS = {"spin": (-1, 1), "binary": (0, 1)}  # low and high value of a unit
-EXACT = 1 << 53  # integers below this, and their sums, are exact in float64 too; the dynamics end where weights get there
-LANES = 32  # the compiled loops take hidden units in blocks of this many
+EXACT = 1 << 53  # integers below this, and their sums, are exact in float64; the dynamics stop when weights reach it
+LANES = 32  # the compiled loops process hidden units in blocks of this many
 
 
 def pack_bits(on: Array) -> Array:
-    """(n, u) truth values as (n, ceil(u/64)) uint64 words."""
+    """Pack truth values (n, u) into words (n, ceil(u/64)) uint64."""
     rows, units = on.shape
     octets = np.packbits(on, axis=1, bitorder="little")
     padded = np.zeros((rows, -(-units // 64) * 8), dtype=np.uint8)
@@ -28,13 +28,13 @@ def pack_bits(on: Array) -> Array:
 
 
 def unpack_bits(words: Array, units: int) -> Array:
-    """(n, w) words as (n, units) truth values."""
+    """Unpack words (n, w) into truth values (n, units)."""
     octets = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
     return np.unpackbits(octets, axis=1, count=units, bitorder="little").astype(bool)
 
 
 def unit_values(on: Array, representation: str) -> Array:
-    """Truth values as int8 unit values of the representation."""
+    """Return truth values as int8 unit values of the representation."""
     low, high = REPRESENTATIONS[representation]
     result: Array = np.where(on, np.int8(high), np.int8(low))
     return result
@@ -42,7 +42,7 @@ def unit_values(on: Array, representation: str) -> Array:
 
 @dataclass(frozen=True)
 class PackedRows:
-    """n rows of D two-state units, by rows and by columns: 2 bits for each unit of each row."""
+    """The rows of a data set of n rows and D two-state units, packed by rows and by columns: 2 bits for each unit of each row."""
 
     rows: Array  # (n, ceil(D/64)) uint64
     columns: Array  # (D, ceil(n/64)) uint64
@@ -50,23 +50,23 @@ class PackedRows:
 
     @property
     def count(self) -> int:
-        """n, the number of rows."""
+        """The number of rows, n."""
         return len(self.rows)
 
     def row(self, index: int, representation: str) -> Array:
-        """(D,) int8 unit values of one row."""
+        """Return the int8 unit values (D,) of one row."""
         return unit_values(unpack_bits(self.rows[index : index + 1], len(self.columns))[0], representation)
 
 
 def pack_rows(on: Array, representation: str) -> PackedRows:
-    """`PackedRows` of truth values (n, D)."""
+    """Pack truth values (n, D) into `PackedRows`."""
     low, high = REPRESENTATIONS[representation]
     ones = on.sum(axis=0, dtype=np.int64)
     return PackedRows(pack_bits(on), pack_bits(np.ascontiguousarray(on.T)), low * len(on) + (high - low) * ones)
 
 
 def varying_units(on: Array, *, where: str | None = None) -> Array:
-    """Indices of the units that are not the same in all rows.
+    """Return the indices of the units that do not have the same value in all rows.
 
     A constant unit has a flat direction in weight space, along which herding would stand still.
     Raises DataError with fewer than two distinct rows.  Source: Welling (2009), sec. 7.
@@ -78,17 +78,17 @@ def varying_units(on: Array, *, where: str | None = None) -> Array:
 
 
 def pair_indices(units: int) -> tuple[Array, Array]:
-    """(i, j) of the pair features x_i x_j, i < j, in the order (0,1), (0,2), …, (1,2), …."""
+    """Return the index pairs (i, j) of the features x_i x_j, i < j, in the order (0,1), (0,2), …, (1,2), …."""
     return np.triu_indices(units, 1)
 
 
 def feature_count(units: int, features: str) -> int:
-    """F for D units: D for `x`, D + D(D−1)/2 for `x,xx`."""
+    """Return the number of features F of D units: D for `x`, D + D(D−1)/2 for `x,xx`."""
     return units if features == "x" else units * (units + 1) // 2
 
 
 def unit_count(length: int, features: str) -> int:
-    """D for a vector of F moments.  Raises DataError if no D has F features `x,xx`."""
+    """Return the number of units D of a vector of F moments.  Raises DataError if no D has F features `x,xx`."""
     if features == "x":
         return length
     units = math.isqrt(2 * length)  # D² ≤ D² + D < (D + 1)²
@@ -98,7 +98,7 @@ def unit_count(length: int, features: str) -> int:
 
 
 def feature_sums(x: Array, features: str) -> Array:
-    """(F,) int64 sums over rows of the features of unit values (n, D)."""
+    """Return the sums (F,) int64 over the rows of the features of unit values (n, D)."""
     first = x.sum(axis=0, dtype=np.int64)
     if features == "x":
         return np.asarray(first)
@@ -108,7 +108,10 @@ def feature_sums(x: Array, features: str) -> Array:
 
 
 def symmetric_weights(weights: Array, units: int) -> tuple[Array, Array]:
-    """(b, J) of weights (F,) over `x,xx`: b (D,), J (D, D) symmetric with zero diagonal, so that w·Φ(x) = b·x + ½ x'Jx."""
+    """Convert weights (F,) over `x,xx` to (b, J).
+
+    b is (D,) and J (D, D), symmetric with zero diagonal, so that w·Φ(x) = b·x + ½ x'Jx.
+    """
     matrix = np.zeros((units, units), dtype=weights.dtype)
     matrix[pair_indices(units)] = weights[units:]
     return weights[:units], matrix + matrix.T

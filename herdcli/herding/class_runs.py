@@ -1,7 +1,7 @@
-"""Which rows drive which run, and the artifact of finished runs.
+"""The rows that drive each run of herding, and the artifact of finished runs.
 
-One run for all training rows, or one per class; in the second case every run also averages the energies of all
-held-out rows, from which classes are told (Welling 2009, sec. 10).
+There is one run for all training rows, or one per class.  In the second case every run also averages the energies of all
+held-out rows; these energies classify the rows (Welling 2009, sec. 10).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from herdcli.splits import TEST, TRAIN, VALID
 
 @dataclass(frozen=True)
 class RowLabels:
-    """What is known of n rows besides their units: class y (n,), split (n,).
+    """The labels of n rows: class y (n,), split (n,).
 
-    units  (D,) indices of the units kept, of `all_units`.  scored  indices of the rows whose energies are averaged.
+    units  (D,) indices of the units that are kept, among `all_units`.  scored  indices of the rows whose energies are averaged.
     """
 
     y: Array
@@ -42,21 +42,21 @@ class RowLabels:
 
 @dataclass(frozen=True)
 class ClassGroups:
-    """Rows `on` (n, D) as truth values without the constant units, and their labels.
+    """The rows `on` (n, D) as truth values without the constant units, and their labels.
 
-    A problem packs what it needs of the rows: once it is made and `nearest_classes` known, only the labels need stay.
+    A problem makes its own packed copy of the rows.  Once the problem and `nearest_classes` are computed, only the labels are needed.
     """
 
     on: Array
     labels: RowLabels
 
     def training(self, label: int) -> Array:
-        """Truth values of the training rows of one class."""
+        """Return the truth values of the training rows of one class."""
         rows: Array = self.on[(self.labels.split == TRAIN) & (self.labels.y == label)]
         return rows
 
     def scored(self) -> Array:
-        """Truth values of the rows to score."""
+        """Return the truth values of the rows to score."""
         rows: Array = self.on[self.labels.scored]
         return rows
 
@@ -84,13 +84,13 @@ def group_rows(on: Array, y: Array, split: Array, names: list[str], *, per_class
 
 
 def hidden_problem(groups: ClassGroups, settings: dynamics.HiddenHerdingSettings) -> dynamics.HiddenHerdingProblem:
-    """One run with hidden variables per class of the groups."""
+    """Make the problem of herding with hidden variables, with one run per class of the groups."""
     runs = tuple(pack_rows(groups.training(label), settings.representation) for label in range(len(groups.labels.names)))
     return dynamics.HiddenHerdingProblem(runs, settings, pack_bits(groups.scored()) if len(groups.labels.scored) else None)
 
 
 def visible_problem(groups: ClassGroups, settings: visible_herding.VisibleHerdingSettings) -> visible_herding.VisibleHerdingProblem:
-    """One fully visible run per class of the groups."""
+    """Make the problem of fully visible herding, with one run per class of the groups."""
     rows = [unit_values(groups.training(label), settings.representation) for label in range(len(groups.labels.names))]
     queries = unit_values(groups.scored(), settings.representation) if len(groups.labels.scored) else None
     return visible_herding.VisibleHerdingProblem(
@@ -100,18 +100,18 @@ def visible_problem(groups: ClassGroups, settings: visible_herding.VisibleHerdin
 
 @dataclass(frozen=True, kw_only=True)
 class HerdingShard(Shard):
-    """Some runs of herding, each an artifact of its own."""
+    """A shard of some runs of herding, each an artifact of its own."""
 
     parts: list[Herding]
 
 
 def split_runs(problem: Any, state: Any, assemble: Callable[[Any, Any], Herding]) -> list[Herding]:
-    """Each run of a finished state as an artifact of its own; `schema.join_records` along C makes one of them all."""
+    """Split a finished state into one artifact per run; `schema.join_records` along C joins them again."""
     return [assemble(problem.part([u]), replace(state, runs=[run])) for u, run in enumerate(state.runs)]
 
 
 def nearest_classes(groups: ClassGroups, runs: Sequence[int], map: Callable[..., Any] = map) -> Array:
-    """Class of the training row nearest to each row to score, a baseline; −1 for rows that are the share of other runs than these."""
+    """Return the class of the training row nearest to each row to score, as a baseline; −1 for rows in the share of other runs."""
     training, rows = np.flatnonzero(groups.labels.split == TRAIN), groups.labels.scored
     found = np.full(len(rows), -1, dtype=np.int64)
     for share in (np.array_split(np.arange(len(rows)), len(groups.labels.names))[run] for run in runs):
@@ -120,7 +120,7 @@ def nearest_classes(groups: ClassGroups, runs: Sequence[int], map: Callable[...,
 
 
 def combine_runs(runs: Sequence[Herding]) -> Herding:
-    """One artifact of all runs, each of which knows a share of the baseline."""
+    """Combine runs into one artifact; each run has computed its share of the baseline."""
     whole: Herding = join_records(runs, "C")
     if whole.scores is None:
         return whole
@@ -129,7 +129,7 @@ def combine_runs(runs: Sequence[Herding]) -> Herding:
 
 
 def class_scores(labels: RowLabels, nearest: Array, state: dynamics.HiddenHerdingState | visible_herding.VisibleHerdingState) -> Scores:
-    """The averaged energies with the labels and the baseline of `nearest_classes`."""
+    """Return the averaged energies with the labels and the baseline of `nearest_classes`."""
     training = labels.y[labels.split == TRAIN]
     return Scores(
         energy=np.stack([run.energy / max(1, run.averaged) for run in state.runs], axis=1),
@@ -141,7 +141,7 @@ def class_scores(labels: RowLabels, nearest: Array, state: dynamics.HiddenHerdin
 
 
 def assemble_hidden(problem: dynamics.HiddenHerdingProblem, state: dynamics.HiddenHerdingState) -> Herding:
-    """The artifact of runs with hidden variables, without scores, classes and units."""
+    """Make the artifact of runs with hidden variables, without scores, classes and units."""
     settings, T = problem.settings, state.iteration
     driving = [driving_sums(problem, run, u, T) for u, run in enumerate(state.runs)]
     gaps = np.array([identity_gap(part, run, T) for part, run in zip(driving, state.runs, strict=True)])
@@ -187,7 +187,7 @@ def assemble_hidden(problem: dynamics.HiddenHerdingProblem, state: dynamics.Hidd
 
 
 def assemble_visible(problem: visible_herding.VisibleHerdingProblem, state: visible_herding.VisibleHerdingState) -> Herding:
-    """The artifact of fully visible runs, without scores, classes and units."""
+    """Make the artifact of fully visible runs, without scores, classes and units."""
     settings, T, D = problem.settings, state.iteration, problem.sources[0].units
     rows = settings.features == "rows"
     weights = [
@@ -225,6 +225,6 @@ def assemble_visible(problem: visible_herding.VisibleHerdingProblem, state: visi
 
 
 def _shrink_integers(numbers: Array) -> Array:
-    """Integers in 32 bits where they fit."""
+    """Convert integers to 32 bits where they fit."""
     fits = numbers.size == 0 or (numbers.min() >= -(1 << 31) and numbers.max() < 1 << 31)
     return numbers.astype(np.int32) if fits else numbers

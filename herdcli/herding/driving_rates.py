@@ -1,9 +1,9 @@
-"""Rates that drive herding, the identity of Prop. 1, and herding decoupled from its data.
+"""Driving rates, the identity of Prop. 1, and herding that is decoupled from its data.
 
     r_t = (t−1)/t · r_{t−1} + ḡ_t/t,   ḡ_t the mean of the features over the rows at iteration t
 
-so r_T is the plain average.  Decoupled, w ← w + r − g(s); times T·N everything is an integer again, so the
-dynamics stay exact.  The constant r only approximates the data's answer to the weights: the weights keep growing slowly.
+so r_T is the plain average.  Decoupled herding updates w ← w + r − g(s).  Times T·N everything is an integer again, so the
+dynamics stay exact.  The constant r only approximates the data's response to the weights, so the weights keep growing slowly.
 Source: Welling (2009), sec. 5 (Prop. 1) and sec. 9 (eq. 22).
 """
 
@@ -22,7 +22,7 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class DrivingSums:
-    """Driving terms of one run summed over its iterations, in units of 1/scale per iteration and row."""
+    """The driving terms of one run, summed over its iterations, in units of 1/scale per iteration and row."""
 
     pair: Array  # (D, K) int64
     visible: Array  # (D,) int64
@@ -31,25 +31,25 @@ class DrivingSums:
 
 
 def driving_sums(problem: HiddenHerdingProblem, run: HiddenRun, u: int, iterations: int) -> DrivingSums:
-    """What drove run u so far: Σ_t Σ_n of x z', x and z over the rows.
+    """Compute the driving terms of run u so far: Σ_t Σ_n of x z', x and z over the rows.
 
-    The sum of x z' over rows is not accumulated: the weights hold it, M_T = M_0 + step (Σ_t X'Z_t − n Σ_t x_t z_t').
+    The sum of x z' over rows is not accumulated, because the weights contain it: M_T = M_0 + step (Σ_t X'Z_t − n Σ_t x_t z_t').
     """
     unit = problem.units[u]
     n = unit.count if isinstance(unit, PackedRows) else unit.n
     if isinstance(unit, DrivingTerms):
         return DrivingSums(iterations * unit.M, iterations * unit.b, iterations * unit.c, iterations * n)
     start = initial_weights(problem, u)[0].astype(np.int64)
-    # Eq. 14 read backwards: the weights' change is the step times the driving terms less n times the samples' statistics.
+    # Eq. 14 solved for the driving terms: the weights change by the step times (driving terms − n times the samples' statistics).
     pair = (run.M - start) // problem.settings.step_sizes[0] + n * run.pair_sum.astype(np.int64)
     return DrivingSums(pair, iterations * unit.total, run.hidden_data, iterations * n)
 
 
 def identity_gap(driving: DrivingSums, run: HiddenRun, iterations: int) -> tuple[float, float, float]:
-    """Largest |⟨g(s_t)⟩ − ⟨ḡ_t⟩| over the pair, visible and hidden features.
+    """Compute the largest |⟨g(s_t)⟩ − ⟨ḡ_t⟩| over the pair, visible and hidden features.
 
-    Equal to |w_T − w_0|/T for step size 1, exactly, where the feature's update is complete; the hidden features of
-    `growthless` and `none` have another update or none, and their gap is what remains.
+    This equals |w_T − w_0|/T exactly for step size 1, if the feature has the complete update.  In `growthless` and `none` the
+    hidden features have another update or none, and their gap is the remaining difference.
     """
     scale = float(driving.scale)
     parts = ((driving.pair, run.pair_sum), (driving.visible, run.visible_sum), (driving.hidden, run.hidden_sum))
@@ -59,10 +59,10 @@ def identity_gap(driving: DrivingSums, run: HiddenRun, iterations: int) -> tuple
 
 
 def decouple(value: Herding, run: int) -> DrivingTerms:
-    """Driving terms from the rates of a run with hidden variables, going on from its last weights and state.
+    """Make driving terms from the rates of a run with hidden variables, to continue from its last weights and state.
 
-    In units of 1/(T·N): the rates are integers there, and the weights T times the stored ones.
-    Raises DataError where the artifact has no such rates.
+    The unit is 1/(T·N): in it the rates are integers, and the weights are T times the stored ones.
+    Raises DataError if the artifact has no such rates.
     """
     rates, M, c, z = value.rates, value.M, value.c, value.z
     if M is None or c is None or z is None or rates.pair is None or rates.hidden is None:

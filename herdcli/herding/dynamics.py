@@ -6,7 +6,7 @@ One iteration, from weights w and state s = (x, z):
     1. z_n = argmax over z of the score of every row x_n        (eq. 9)
     2. s = argmax over s of the score, by block coordinate ascent      (eq. 10)
     3. w ← w + (1/N) Σ_n g(x_n, z_n) − g(s)                     (eq. 11)
-Weights are kept as the integers N·w (M, b, c below), so every number is exact and no order of summation matters.
+Weights are stored as the integers N·w (M, b, c below), so all numbers are exact and the order of summation does not matter.
 Source: Welling (2009), sec. 4, 7 and 10; arrangement in docs/design.md.
 """
 
@@ -34,14 +34,14 @@ __all__ = [
     "initial_weights",
 ]
 
-FLOAT32 = 1 << 24  # partial sums below this are exact in float32,
-INT32 = 1 << 28  # below this in 32 bits with room for one update,
-INT32_STEP = 1 << 30  # which must move no sum by more than this
+FLOAT32 = 1 << 24  # partial sums below this are exact in float32
+INT32 = 1 << 28  # partial sums below this fit into 32 bits, with a margin for one update
+INT32_STEP = 1 << 30  # no sum may change by more than this in that update
 
 
 @dataclass
 class HiddenRun:
-    """The state of one run: weights times n, pseudo-sample, running sums, traces."""
+    """The state of one run: weights times n, the last pseudo-sample, running sums and traces."""
 
     M: Array = array("D K", "pair weights times n", kind="i")
     b: Array = array("D", "visible weights times n", kind="i")
@@ -57,11 +57,11 @@ class HiddenRun:
     energy: Array = array("q", "sum of standardised energies of the queried rows", kind="f", finite=True)
     states: Array = array("S P", "kept pseudo-samples: bits of x, then of z, each padded to bytes", kind="u")
     averaged: int = 0  # iterations summed in `energy`
-    sweeps: int = 0  # of block ascent, in all
+    sweeps: int = 0  # sweeps of block ascent in all iterations
     wide_from: int = 0  # iteration from which float32 would not hold the partial sums; 0: it always would
 
     def validate(self) -> None:
-        """Raise DataError for weights that no run has: integers would wrap round in the ascent, which might then turn in circles."""
+        """Raise DataError for weights that no run can have: integers would wrap round in the ascent, which might never end."""
         parts = [*_absolute_sums(self.M), self.b, self.c]
         largest = max(max(int(part.max(initial=0)), -int(part.min(initial=0))) for part in parts)
         if largest >= (INT32 if self.M.dtype == np.int32 else EXACT):
@@ -70,22 +70,22 @@ class HiddenRun:
 
 @dataclass
 class HiddenHerdingState:
-    """All runs after `iteration` iterations."""
+    """The state of all runs after `iteration` iterations."""
 
     step: int
     iteration: int
     runs: list[HiddenRun]
 
     def validate(self) -> None:
-        """Raise DataError for an iteration that there is not."""
+        """Raise DataError if the iteration is not possible."""
         if not all(0 <= self.iteration <= len(run.weight_norm) for run in self.runs):
             raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
 
 
 def initial_weights(problem: HiddenHerdingProblem, u: int) -> tuple[Array, Array, Array, Array, Array]:
-    """(M, b, c, x, z) before the first iteration of run u.
+    """Return (M, b, c, x, z) before the first iteration of run u.
 
-    M holds even integers from N(0, (n/10)²): with M = 0 all hidden units would stay alike for ever.  x is a row.
+    M holds even integers from N(0, (n/10)²): with M = 0 all hidden units would stay identical for ever.  x is one of the rows.
     """
     unit, settings = problem.units[u], problem.settings
     D, K = problem.visible, settings.hidden
@@ -101,7 +101,7 @@ def initial_weights(problem: HiddenHerdingProblem, u: int) -> tuple[Array, Array
 
 
 def _initial_state(problem: HiddenHerdingProblem) -> HiddenHerdingState:
-    """Every run before its first iteration."""
+    """Return the state of every run before its first iteration."""
     settings, D = problem.settings, problem.visible
     K, T = settings.hidden, settings.iterations
     queried = 0 if problem.queries is None else len(problem.queries)
@@ -141,7 +141,7 @@ class HiddenHerding(HerdingRuns[HiddenHerdingProblem, HiddenHerdingState]):
         return _initial_state(self.problem)
 
     def advance(self, state: HiddenHerdingState, count: int, u: int) -> None:
-        """`count` iterations of run u, in place."""
+        """Run `count` iterations of run u, in place."""
         _advance_run(self.problem, state, count, u)
 
     def memory(self) -> int:
@@ -151,18 +151,18 @@ class HiddenHerding(HerdingRuns[HiddenHerdingProblem, HiddenHerdingState]):
         n = max(unit.count if isinstance(unit, PackedRows) else 0 for unit in problem.units)
         wide = any(
             isinstance(unit, DrivingTerms) for unit in problem.units
-        )  # weights of 64 bits, and what `_update_wide_weights` makes beside them
+        )  # weights of 64 bits, and the temporary arrays of `_update_wide_weights`
         runs = (12 if wide else 8) * D * K + 8 * queried + 16 * settings.iterations + settings.kept * (-(-D // 8) - (-K // 8))
         passed = 16 * n + 8 * -(-n // 64) * -(-K // LANES) * LANES + fast.herding_scratch(-(-D // 64), D, K).nbytes
-        if fast.kernels() == "python":  # NumPy's loops make weights of a floating type and their sizes anew, and unpack rows
+        if fast.kernels() == "python":  # NumPy's loops copy the weights and their absolute values to a floating type, and unpack rows
             passed += 20 * D * K + min(n, 1024) * (14 * D + 12 * K)
-        # the first weights are drawn as float64 and summed by their sizes, before there are rows to pass over
+        # the first weights are drawn as float64, and their absolute values are summed before any row is processed
         return problem.count * runs + max((40 if wide else 12) * D * K, passed)
 
 
 @dataclass(frozen=True)
 class _RunScratch:
-    """Scratch of one run in one step, and what a pass over its rows found."""
+    """Scratch memory of one run in one step, and the results of a pass over its rows."""
 
     scratch: Array
     energy: Array  # (n,) int64
@@ -172,7 +172,7 @@ class _RunScratch:
 
 
 def _advance_run(problem: HiddenHerdingProblem, state: HiddenHerdingState, count: int, u: int) -> None:
-    """`count` iterations of run u."""
+    """Run `count` iterations of run u."""
     unit, run, settings = problem.units[u], state.runs[u], problem.settings
     D, K = run.M.shape
     n = unit.count if isinstance(unit, PackedRows) else 0
@@ -193,7 +193,7 @@ def _advance_run(problem: HiddenHerdingProblem, state: HiddenHerdingState, count
                 run.averaged += 1
             if settings.variant == "safe":
                 # Ascent from the row of lowest energy ends at E(s) ≤ min_n E_n ≤ mean E_n, so that w·∇ℓ₀ = E(s) − mean E_n ≤ 0: the weights
-                # are drawn inwards (Welling 2009, prop. 3).
+                # are pulled inwards (Welling 2009, prop. 3).
                 start = unit.row(int(work.energy.argmin()), settings.representation)
         run.x[...] = start
         run.sweeps += fast.ascend(run.M, run.b, run.c, run.x, run.z, settings.spin, settings.flips, settings.sweeps, work.scratch)
@@ -203,7 +203,7 @@ def _advance_run(problem: HiddenHerdingProblem, state: HiddenHerdingState, count
 
 
 def _update_weights(unit: PackedRows | DrivingTerms, run: HiddenRun, settings: HiddenHerdingSettings, work: _RunScratch) -> float:
-    """Step 3 for all weights; returns ΣM² and leaves the sums of |M| in `work`."""
+    """Apply step 3 to all weights.  Returns ΣM² and leaves the sums of |M| in `work`."""
     pair_step, visible_step, hidden_step = settings.step_sizes
     hidden_data, column, row = work.sums
     x, z = run.x, run.z
@@ -224,10 +224,10 @@ def _update_weights(unit: PackedRows | DrivingTerms, run: HiddenRun, settings: H
         n, visible_data = unit.n, unit.b
         hidden_data[...] = unit.c
         squares = _update_wide_weights(run, pair_step, unit.M, n, column, row)
-    # w ← w + η (data's sum of the statistic − n times its value at the state the ascent ended in): step 3, eq. 11 of Welling
-    # (2009), with the step size of eq. 16.  All weights are kept n times as large, so that every number here is an integer.
+    # w ← w + η (the data's sum of the statistic − n times its value at the state where the ascent ended): step 3, eq. 11 of Welling (2009),
+    # with the step size of eq. 16.  All weights are stored times n, so that every number here is an integer.
     run.b += visible_step * (visible_data - n * x.astype(np.int64))
-    # Without the data's sum, the "growth", c falls where a hidden unit of s is on and rises where it is off: it settles where that is so
+    # Without the data's sum, the "growth", c falls if a hidden unit of s is on and rises if it is off.  It settles where the unit is on
     # half of the time (sec. 10).
     if settings.hidden_bias == "full":
         run.c += hidden_step * (hidden_data - n * z.astype(np.int64))
@@ -239,7 +239,7 @@ def _update_weights(unit: PackedRows | DrivingTerms, run: HiddenRun, settings: H
 
 
 def _update_wide_weights(run: HiddenRun, step: int, statistic: Array, n: int, column: Array, row: Array) -> float:
-    """`fast.herding_update` in 64 bits, X'Z given."""
+    """Compute `fast.herding_update` in 64 bits, with X'Z given."""
     product = np.multiply.outer(run.x.astype(np.int32), run.z.astype(np.int32))
     run.M += step * (statistic - n * product.astype(np.int64))
     run.pair_sum += product
@@ -249,7 +249,7 @@ def _update_wide_weights(run: HiddenRun, step: int, statistic: Array, n: int, co
 
 
 def _record_trace(run: HiddenRun, settings: HiddenHerdingSettings, squares: float, t: int, n: int) -> None:
-    """Traces and the kept state after iteration t."""
+    """Write the traces, and the kept state, after iteration t."""
     visible = float(np.square(run.b.astype(np.float64)).sum())
     hidden = float(np.square(run.c.astype(np.float64)).sum())
     run.visible_norm[t - 1] = visible**0.5 / n
@@ -261,16 +261,16 @@ def _record_trace(run: HiddenRun, settings: HiddenHerdingSettings, squares: floa
 
 
 def _absolute_sums(M: Array) -> tuple[Array, Array]:
-    """Σ_j |M_jk| (K,) and Σ_k |M_jk| (D,); in float64, where sums of what is too large to be exact do not wrap round."""
+    """Compute Σ_j |M_jk| (K,) and Σ_k |M_jk| (D,), in float64, so that sums too large to be exact do not wrap round."""
     size = np.abs(M)
     return size.sum(axis=0, dtype=np.float64), size.sum(axis=1, dtype=np.float64)
 
 
 def _guard_overflow(run: HiddenRun, column: Array, row: Array, *, iteration: int, too_large: bool = False) -> None:
-    """Note when sums pass what float32 holds, and go over to 64 bits before 32 do not suffice.  Raises Diverged beyond float64.
+    """Record when sums exceed float32, and change to 64 bits before 32 are too few.  Raises Diverged beyond float64.
 
-    column (K,), row (D,)  Σ_j |M_jk| and Σ_k |M_jk|; with the bias they bound every partial sum at a unit, and the
-    square of the largest, times the smaller layer, bounds ΣM².
+    column (K,), row (D,)  Σ_j |M_jk| and Σ_k |M_jk|.  With the bias they bound every partial sum at a unit.  The square of the
+    largest, times the size of the smaller layer, bounds ΣM².
     """
     bound = int(max((column + np.abs(run.c)).max(), (row + np.abs(run.b)).max()))
     if bound >= EXACT:

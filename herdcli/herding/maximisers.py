@@ -1,4 +1,4 @@
-"""Maximisers of a fully visible model: the state x of highest score w·Φ(x).
+"""Maximisers of a fully visible model: they return the state x of highest score w·Φ(x).
 
 The hidden-variable model's block ascent is a compiled loop, `fast.ascend`.
 Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5.2.
@@ -15,11 +15,11 @@ ENUMERABLE = 20  # units up to which all states are enumerated
 
 
 def enumerate_scores(weights: Array, units: int, features: str, representation: str) -> Array:
-    """(2^D,) scores w·Φ of all states; state s has unit i high where bit i of s is 1.
+    """Compute the scores w·Φ (2^D,) of all states; state s has unit i high if bit i of s is 1.
 
     The states over i + 1 units are those over i units with unit i low, then high:
         score(x, x_i) = score(x) + x_i (b_i + Σ_{j<i} J_ij x_j),
-    and the inner sum over all states doubles in the same way, so a state costs two additions.
+    and the inner sum over all states doubles in the same way, so each state costs two additions.
     """
     low, high = REPRESENTATIONS[representation]
     coupled = features != "x"
@@ -34,39 +34,42 @@ def enumerate_scores(weights: Array, units: int, features: str, representation: 
 
 
 def enumerate_states(units: int, representation: str) -> Array:
-    """(2^D, D) int8 states in the order of `enumerate_scores`."""
+    """Return all states (2^D, D) int8 in the order of `enumerate_scores`."""
     index = np.arange(1 << units)
     return unit_values((index[:, None] >> np.arange(units)) & 1 == 1, representation)
 
 
 def maximise_by_enumeration(weights: Array, units: int, features: str, representation: str) -> Array:
-    """(D,) the state of highest score among all 2^D, the first on ties."""
+    """Return the state (D,) of highest score among all 2^D, the first on ties."""
     best = int(enumerate_scores(weights, units, features, representation).argmax())
     return unit_values((best >> np.arange(units)) & 1 == 1, representation)
 
 
 def maximise_by_sign(weights: Array, representation: str) -> Array:
-    """(D,) the maximiser of w·x: each unit alone, high at w_i = 0."""
+    """Return the maximiser (D,) of w·x: each unit by the sign of its weight, high at w_i = 0."""
     # w·x is largest where each unit has the sign of its weight (Bach et al. 2012, sec. 5.2).
     return unit_values(weights >= 0, representation)
 
 
 def row_scores(weights: Array, rows: Array, features: str) -> Array:
-    """(n,) scores w·Φ of rows (n, D) of unit values, in float64; integer weights give exact integers below 2^53."""
+    """Compute the scores w·Φ (n,) of rows (n, D) of unit values, in float64.
+
+    Integer weights give exact integers below 2^53.
+    """
     exact = rows.astype(np.float64)
     if features == "x":
         linear: Array = exact @ weights.astype(np.float64)
         return linear
     b, J = symmetric_weights(weights.astype(np.float64), rows.shape[1])
-    # b·x + ½ x'Jx, twice as large until the end: x'Jx of integers is even, and no half is rounded.
+    # b·x + ½ x'Jx is computed doubled and halved at the end: x'Jx of integers is even, so no half is rounded.
     twice: Array = 2.0 * (exact @ b) + ((exact @ J) * exact).sum(axis=1)
     return twice / 2.0
 
 
 def maximise_by_coordinates(weights: Array, start: Array, features: str, representation: str) -> Array:
-    """(D,) local maximiser: from `start`, turn over the unit that gains most until none gains.
+    """Return a local maximiser (D,): starting at `start`, flip the unit that gains most until no flip gains.
 
-    Flipping unit i gains (other value − x_i)(b_i + Σ_j J_ij x_j); the fields follow the flip.
+    Flipping unit i gains (other value − x_i)(b_i + Σ_j J_ij x_j); the fields are updated after each flip.
     """
     if features == "x":
         return maximise_by_sign(weights, representation)
@@ -75,7 +78,7 @@ def maximise_by_coordinates(weights: Array, start: Array, features: str, represe
     x = start.astype(J.dtype)
     field = b + J @ x
     while True:
-        # The score is b·x + ½ x'Jx, linear in x_i as J_ii = 0: turning unit i over changes it by (low + high − 2x_i)(b_i + Σ_j J_ij x_j).
+        # The score is b·x + ½ x'Jx, linear in x_i as J_ii = 0: flipping unit i changes it by (low + high − 2x_i)(b_i + Σ_j J_ij x_j).
         gain = (total - 2 * x) * field
         best = int(gain.argmax())
         if gain[best] <= 0:

@@ -11,13 +11,13 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_image_shape, require_index
 
 FEATURES = ("xz", "x", "x,xx", "rows")
-ROUNDING = 1e-9  # of rates that are sums of real moments
-GROWTH = 1.5  # ‖w‖ at T over ‖w‖ at T/2 beyond which the weights count as running away
+ROUNDING = 1e-9  # relative rounding error of rates that are sums of real moments
+GROWTH = 1.5  # ratio of ‖w‖ at T to ‖w‖ at T/2 above which the weights count as growing without bound
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over the iterations of what the pseudo-samples' features were; divide by the iterations for averages."""
+    """Sums of the pseudo-samples' features over the iterations; divided by the number of iterations they are averages."""
 
     visible: Array = array("C D", "Σ_t x_t, or of the features of real rows", kind="if", finite=True)
     pair: Array | None = array("C D K", "Σ_t x_t z_t', with hidden units", kind="i", optional=True)
@@ -27,7 +27,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Rates:
-    """What drove the weights, summed over iterations and rows: value / scale is the rate.
+    """The terms that drove the weights, summed over iterations and rows: value / scale is the rate.
 
     Source: Welling (2009), eq. 22 (without its stray Σ w).
     """
@@ -41,7 +41,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Gap:
-    """Prop. 1: |⟨g(s_t)⟩ − ⟨mean of g over the data⟩| of the features of each run, which is |w_T − w_0| / T (step size 1)."""
+    """The gap of Prop. 1, |⟨g(s_t)⟩ − ⟨mean of g over the data⟩|, of the features of each run; it is |w_T − w_0| / T for step size 1."""
 
     largest_visible: Array = array("C", "largest over visible features", kind="f")
     largest_pair: Array | None = array("C", "largest over pair features", kind="f", optional=True)
@@ -50,7 +50,7 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True)
 class Herding:
-    """C runs (one, or one per class).  Weights of run c are M[c]/n[c], b[c]/n[c], c[c]/n[c]."""
+    """The `herding` artifact: C runs (one, or one per class).  Weights of run c are M[c]/n[c], b[c]/n[c], c[c]/n[c]."""
 
     n: Array = array("C", "unit of the weights: they are the stored numbers over n", kind="i", low=1)
     b: Array = array("C D", "visible weights times n", kind="if", finite=True)
@@ -88,7 +88,7 @@ class Herding:
     units: Array | None = array("D", "indices of the units kept; constant ones are pruned", kind="i", optional=True, low=0)
     all_units: int = 0  # units before pruning
     decoupled: bool = False  # driven by rates, without data
-    step_sizes: list[int] | None = None  # pair, visible, hidden
+    step_sizes: list[int] | None = None  # of pair, visible and hidden features
     scores: Scores | None = None
     classes: list[str] | None = None
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
@@ -134,7 +134,7 @@ class Herding:
             raise DataError(f"{name} has shape {part.shape}, its weights {None if weights is None else weights.shape}")
 
     def _require_bounded(self) -> None:
-        """Raise DataError for weights and rates that no run has: from them the ascent would turn in circles, since integers wrap round."""
+        """Raise DataError for weights and rates that no run can have: integers would wrap round, and the ascent might never end."""
         for name, part in (("M", self.M), ("b", self.b), ("c", self.c), ("J", self.J), ("n", self.n), ("rates/scale", self.rates.scale)):
             if part is not None and part.size and part.dtype.kind == "i" and not -EXACT < part.min() <= part.max() < EXACT:
                 raise DataError(f"/{name} has integers beyond 2^53, where sums are not exact")
@@ -148,21 +148,21 @@ class Herding:
 
     @property
     def count(self) -> int:
-        """C, the number of runs."""
+        """The number of runs, C."""
         return len(self.n)
 
     @property
     def growth(self) -> float:
-        """The largest ratio over runs of ‖w‖ at T to ‖w‖ at T/2: near √2 or below unless weights run away."""
+        """The largest ratio over runs of ‖w‖ at T to ‖w‖ at T/2: about √2 or less unless the weights grow without bound."""
         return norm_growth(self.weight_norm)
 
     @property
     def visible_growth(self) -> float:
-        """The same of the visible weights alone: they grow first in the mirror image of the data."""
+        """The same ratio for the visible weights alone: they grow first if a run settles in the mirror image of the data."""
         return 0.0 if self.visible_norm is None else norm_growth(self.visible_norm)
 
     def kept(self, run: int) -> tuple[Array, Array | None]:
-        """(x (S, D), z (S, K) or None) int8 of the kept pseudo-samples of one run; of real rows (indices (S, 1), None)."""
+        """Return (x (S, D), z (S, K) or None) int8 of the kept pseudo-samples of one run; for real rows (indices (S, 1), None)."""
         if self.features == "rows":
             return self.states[run].view(np.uint32).astype(np.int64), None
         D = self.b.shape[1]
@@ -178,7 +178,7 @@ def _unpack_states(octets: Array, units: int, representation: str) -> Array:
 
 
 def norm_growth(norm: Array) -> float:
-    """max over columns of norm[T−1] / norm[T/2−1]; 1.0 where the earlier norm is 0 and for fewer than 4 iterations."""
+    """Compute max over columns of norm[T−1] / norm[T/2−1]; 1.0 if the earlier norm is 0 and for fewer than 4 iterations."""
     if len(norm) < 4:
         return 1.0
     before, after = norm[len(norm) // 2 - 1], norm[-1]

@@ -1,4 +1,4 @@
-"""What the two kinds of herding share as algorithms: runs side by side, a block of iterations in one step."""
+"""The part that both kinds of herding share as algorithms: parallel runs, with a block of iterations in each step."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from herdcli.records import dataclass
 
 
 class HerdingLength(Protocol):
-    """How long herding goes on."""
+    """Settings with the length of a herding run."""
 
     @property
     def iterations(self) -> int:
-        """Iterations of every run."""
+        """The number of iterations of every run."""
         ...
 
 
 class RunBlocks(Protocol):
-    """Runs, and how many iterations of them are one step."""
+    """A problem of several runs, with the number of iterations in one step."""
 
     @property
     def settings(self) -> HerdingLength:
-        """How long."""
+        """The settings, which give the length of a run."""
         ...
 
     @property
     def count(self) -> int:
-        """Runs."""
+        """The number of runs."""
         ...
 
     @property
     def block(self) -> int:
-        """Iterations of one step."""
+        """The number of iterations in one step."""
         ...
 
 
 class HerdingState(Protocol):
-    """All runs after `iteration` iterations."""
+    """The state of all runs after `iteration` iterations."""
 
     step: int
     iteration: int
@@ -53,7 +53,10 @@ S = TypeVar("S", bound=HerdingState)
 
 @dataclass(frozen=True)
 class HerdingRuns(FixedLengthAlgorithm[S], Generic[P, S]):
-    """An algorithm of the runs of a problem.  map: goes over the runs, which touch disjoint parts of the state; it may use threads."""
+    """The runs of a problem as an algorithm.
+
+    map  maps over the runs, which change disjoint parts of the state; it may use threads.
+    """
 
     problem: P
     map: Callable[..., Iterable[Any]] = map
@@ -61,27 +64,27 @@ class HerdingRuns(FixedLengthAlgorithm[S], Generic[P, S]):
     @property
     @abstractmethod
     def state(self) -> type[S]:
-        """The type of its states."""
+        """The type of the states."""
 
     @abstractmethod
     def init(self) -> S:
-        """Every run before its first iteration."""
+        """Return the state of every run before its first iteration."""
 
     @abstractmethod
     def advance(self, state: S, count: int, u: int) -> None:
-        """`count` iterations of run u, in place."""
+        """Run `count` iterations of run u, in place."""
 
     @abstractmethod
     def memory(self) -> int:
-        """Bytes of the state."""
+        """The size of the state in bytes."""
 
     @property
     def steps(self) -> int:
-        """Steps in all, each a block of iterations of every run."""
+        """The number of steps, each a block of iterations of every run."""
         return -(-self.problem.settings.iterations // self.problem.block)
 
     def step(self, state: S) -> S:
-        """A block of iterations of every run; `state` is updated in place."""
+        """Run a block of iterations of every run; `state` is updated in place."""
         count = min(self.problem.block, self.problem.settings.iterations - state.iteration)
         list(self.map(partial(self.advance, state, count), range(self.problem.count)))
         state.iteration += count
@@ -89,10 +92,10 @@ class HerdingRuns(FixedLengthAlgorithm[S], Generic[P, S]):
         return state
 
     def progress(self, state: S) -> RunProgress:
-        """With the largest norm of the weights, which stays bounded where herding works."""
+        """Return the progress with the largest norm of the weights, which stays bounded if herding works."""
         norm = max(float(run.weight_norm[state.iteration - 1]) for run in state.runs) if state.iteration else 0.0
         return RunProgress(state.step, self.steps, f"‖w‖ {norm:.3g}")
 
     def result(self, state: S) -> S:
-        """The last state."""
+        """Return the last state."""
         return state

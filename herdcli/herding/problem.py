@@ -1,4 +1,4 @@
-"""What herding with hidden variables runs on: its settings, what drives each run, and the size of its steps."""
+"""The problem of herding with hidden variables: its settings, the driving terms of each run, and the size of its steps."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from herdcli.herding.binary_features import EXACT, PackedRows
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-BLOCK_WORK = 4e10  # elementary products in one step of `iterate.run_steps`, some 100 ms
-MOST_ROWS = (1 << 24) - 1  # whose sums of ±1 are exact in float32
+BLOCK_WORK = 4e10  # elementary products in one step of `iterate.run_steps`, about 100 ms
+MOST_ROWS = (1 << 24) - 1  # largest number of rows whose sums of ±1 are exact in float32
 
 
 @dataclass(frozen=True)
 class HiddenHerdingSettings:
-    """What is run.
+    """The settings of herding with hidden variables.
 
     variant      `local`: ascent starts from the last state; `safe`: from the row of lowest energy (sec. 7).
-    flip         at a fixpoint of local ascent with b·x + c·z < 0 turn over all spins, which gains.
-    hidden_bias  what of c's update remains: `full`; `growthless`, −g(s) alone; `none`, c = 0.  On USPS, 4 splits, the test
-                 error is 2.9, 3.0, 3.0 % growthless and 3.1, 2.7, 2.7 % with none at 50, 100, 250 hidden units, while
-                 ‖w‖ grows by 1.45 and by 1.2 over the second half of 2,000 iterations.
-    sweeps       of block ascent; 0: to a fixpoint.
+    flip         flip all spins at a fixpoint of local ascent with b·x + c·z < 0, which raises the score.
+    hidden_bias  the update of c: `full`; `growthless`, −g(s) alone; `none`, c = 0.  On USPS, 4 splits, at 50, 100 and 250 hidden
+                 units the test error is 2.9, 3.0, 3.0 % with growthless and 3.1, 2.7, 2.7 % with none.  Over the second half of
+                 2,000 iterations ‖w‖ grows by 1.45 and by 1.2.
+    sweeps       number of sweeps of block ascent; 0: to a fixpoint.
     burn_in      iterations before energies are averaged and pseudo-samples kept.
-    energy_every each how many iterations after burn-in energies are taken.
+    energy_every number of iterations between two energies after burn-in.
     keep         number of last pseudo-samples kept; None: all after burn-in.
     step_sizes   integer step sizes of pair, visible and hidden features (sec. 8).
     """
@@ -56,17 +56,17 @@ class HiddenHerdingSettings:
 
     @property
     def spin(self) -> bool:
-        """Whether units are −1 and +1; else 0 and 1."""
+        """Whether units are −1 and +1; otherwise 0 and 1."""
         return self.representation == "spin"
 
     @property
     def flips(self) -> bool:
-        """Whether the flip move is made: binary units have no such symmetry, and safe starts need none."""
+        """Whether the flip is used: binary units have no such symmetry, and safe starts do not need it."""
         return self.flip and self.spin and self.variant == "local"
 
     @property
     def kept(self) -> int:
-        """States that the artifact holds: the last ones, none of them of the burn-in."""
+        """The number of states in the artifact: the last ones, without those of the burn-in."""
         after = self.iterations - self.burn_in
         return after if self.keep is None else min(self.keep, after)
 
@@ -87,9 +87,9 @@ class DrivingTerms:
 
 @dataclass(frozen=True)
 class HiddenHerdingProblem:
-    """One source of driving terms for each run, and the rows (q, ceil(D/64)) whose energies all runs average.
+    """The source of driving terms of each run, and the rows (q, ceil(D/64)) whose energies all runs average.
 
-    numbers  of the runs among all, of which their random numbers are functions; None: 0, 1, ….
+    numbers  of the runs among all; they determine the random numbers of each run.  None: 0, 1, ….
     """
 
     units: tuple[PackedRows | DrivingTerms, ...]
@@ -114,33 +114,33 @@ class HiddenHerdingProblem:
 
     @property
     def count(self) -> int:
-        """Number of runs."""
+        """The number of runs."""
         return len(self.units)
 
     def largest_update(self, unit: PackedRows | DrivingTerms) -> int:
-        """The most that one update moves a sum of n times the weights of a unit."""
-        # x z' and its mean over rows both lie within ±1: an entry of n·w moves by 2nη at most, a sum of K or D of them by as many times
-        # that.
+        """Return the largest change of a sum of n times the weights of a unit in one update."""
+        # x z' and its mean over rows both lie within ±1: an entry of n·w changes by 2nη at most, and a sum of K or D entries by K or D
+        # times that.
         n = unit.count if isinstance(unit, PackedRows) else unit.n
         return 2 * max(self.settings.step_sizes) * max(self.visible, self.settings.hidden) * n
 
     def number(self, u: int) -> int:
-        """The number of run u among all, here and elsewhere."""
+        """Return the number of run u among all runs, including those of other shards."""
         return u if self.numbers is None else self.numbers[u]
 
     def part(self, runs: Sequence[int]) -> HiddenHerdingProblem:
-        """Some of the runs alone, which go as they do among all."""
+        """Return the problem of some of the runs, which evolve exactly as among all."""
         return replace(self, units=tuple(self.units[u] for u in runs), numbers=[self.number(u) for u in runs])
 
     @property
     def visible(self) -> int:
-        """D."""
+        """The number of visible units, D."""
         first = self.units[0]
         return len(first.columns) if isinstance(first, PackedRows) else len(first.b)
 
     @property
     def block(self) -> int:
-        """Iterations in one step, by size alone."""
+        """The number of iterations in one step, which depends on sizes alone."""
         rows = max(unit.count if isinstance(unit, PackedRows) else 0 for unit in self.units)
         queried = 0 if self.queries is None else len(self.queries)
         work = (rows + queried + 200) * self.visible * self.settings.hidden * len(self.units)

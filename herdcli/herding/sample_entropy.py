@@ -1,4 +1,4 @@
-"""How much a run's pseudo-samples vary, and how far they are from the distribution of maximum entropy.
+"""Measures of how much a run's pseudo-samples vary, and how far they are from the distribution of maximum entropy.
 
 Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5.3.
 """
@@ -13,13 +13,13 @@ from herdcli.schema import Array
 
 MOST_STATES = {"x": 20, "x,xx": 12}  # units up to which the distribution is enumerated
 ITERATIONS = 200
-TOLERANCE = 1e-10  # largest difference of a fitted moment
-SUFFICIENT = 1e-4  # of the fall that the slope foresees, which a step must bring
-ROUNDING = 1e-15  # of 1 + Σ|w|, the size of the scores behind a value, below which falls cannot be seen
+TOLERANCE = 1e-10  # largest difference between a fitted moment and its target
+SUFFICIENT = 1e-4  # share of the decrease predicted by the slope that a step must achieve
+ROUNDING = 1e-15  # relative to 1 + Σ|w|, the size of the scores in a value; smaller decreases are rounding
 
 
 def unit_entropy(mean: Array, representation: str) -> Array:
-    """Entropy in bits of two-state units with these means (any shape)."""
+    """Compute the entropy in bits of two-state units with these means (any shape)."""
     low, high = REPRESENTATIONS[representation]
     p = np.clip((mean - low) / (high - low), 0.0, 1.0)
     q = 1.0 - p
@@ -29,7 +29,7 @@ def unit_entropy(mean: Array, representation: str) -> Array:
 
 
 def effective_state_count(states: Array) -> float:
-    """exp of the entropy of the empirical distribution of the rows of `states` (S, B): S if all are distinct."""
+    """Compute exp of the entropy of the empirical distribution of the rows of `states` (S, B): S if all are distinct."""
     if not len(states):
         return 0.0
     counts = np.unique(states, axis=0, return_counts=True)[1]
@@ -38,13 +38,13 @@ def effective_state_count(states: Array) -> float:
 
 
 def state_frequencies(x: Array) -> Array:
-    """(2^D,) frequencies of states among rows x (S, D), in the order of `maximisers.all_states`."""
+    """Compute the frequencies (2^D,) of states among rows x (S, D), in the order of `maximisers.all_states`."""
     index = (x > 0) @ (1 << np.arange(x.shape[1]))
     return np.asarray(np.bincount(index, minlength=1 << x.shape[1]) / len(x))
 
 
 def max_entropy_distribution(mean: Array, units: int, features: str, representation: str) -> Array | None:
-    """(2^D,) the distribution of maximum entropy among those with these feature means; None if the fit does not end.
+    """Compute the distribution (2^D,) of maximum entropy among those with these feature means; None if the fit does not converge.
 
     mean  (F,) of `x` or `x,xx`.  For `x` the units are independent; for pairs the exponential family of the
     features is fitted by Newton's method with halved steps on its convex dual, log Z(w) − w·mean.
@@ -69,8 +69,8 @@ def max_entropy_distribution(mean: Array, units: int, features: str, representat
         gradient = p @ table - mean
         if np.abs(gradient).max() < TOLERANCE:
             return p
-        # The dual's slope is E_w Φ − mean and its Hessian Cov_w Φ: convex, and 0 along combinations of features that do not vary under p;
-        # 1e−12 of the trace keeps the system regular.
+        # The gradient of the dual is E_w Φ − mean and its Hessian Cov_w Φ: convex, and 0 along combinations of features that do not vary
+        # under p; 1e−12 of the trace keeps the system regular.
         centred = table - p @ table
         hessian = (centred * p[:, None]).T @ centred
         hessian[np.diag_indices_from(hessian)] += 1e-12 * max(1.0, float(np.trace(hessian)))
@@ -78,7 +78,7 @@ def max_entropy_distribution(mean: Array, units: int, features: str, representat
         size = 1.0
         while size > 1e-10:
             trial, trial_p = dual(w + size * direction)
-            # Near the minimum a step of Newton's brings less than rounding adds, and is still the way to it.
+            # Near the minimum a Newton step changes the value by less than rounding, but it still leads to the minimum.
             if trial <= value + SUFFICIENT * size * float(gradient @ direction) + ROUNDING * (1.0 + float(np.abs(w).sum())):
                 break
             size /= 2.0

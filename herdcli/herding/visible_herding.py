@@ -2,9 +2,9 @@
 
     s_t = argmax over x of w_{t−1}·Φ(x),   w_t = w_{t−1} + μ − Φ(s_t)
 
-The features Φ are x; x and all x_i x_j; or given real vectors, one per candidate.  Only counts are carried:
-w_t = w_0 + t·μ − Σ Φ(s) is formed afresh at each t.  With data of N rows N·w_t is an integer vector and exact;
-with given real moments it is one float64 rounding away from exact, however large t.
+The features Φ are x; x and all x_i x_j; or given real vectors, one per candidate.  Only counts are stored:
+w_t = w_0 + t·μ − Σ Φ(s) is computed from them at each t.  With data of N rows N·w_t is an integer vector and exact;
+with given real moments it differs from the exact value by one float64 rounding, however large t.
 Source: Welling (2009), eq. 10–11 without hidden variables; Bach et al. (2012), sec. 5.2–5.3.
 """
 
@@ -31,9 +31,9 @@ Maximiser = Literal["exact", "enumerate", "rows", "coordinates"]
 
 @dataclass(frozen=True)
 class VisibleHerdingSettings:
-    """What is run.
+    """The settings of fully visible herding.
 
-    features    `x`; `x,xx`; or `rows`, candidates that are real feature vectors themselves.
+    features    `x`; `x,xx`; or `rows`: the candidates are real feature vectors themselves.
     maximiser   `exact`: by sign, for `x` alone; `enumerate`: all 2^D states; `rows`: the given candidates;
                 `coordinates`: single flips from the last state to a local maximum.
     """
@@ -61,37 +61,37 @@ class VisibleHerdingSettings:
 
     @property
     def kept(self) -> int:
-        """States that the artifact holds: the last ones, none of them of the burn-in."""
+        """The number of states in the artifact: the last ones, without those of the burn-in."""
         after = self.iterations - self.burn_in
         return after if self.keep is None else min(self.keep, after)
 
 
-OVERHEAD = 1 << 16  # bytes of objects beside the arrays
+OVERHEAD = 1 << 16  # bytes of objects in addition to the arrays
 
 
 @dataclass(frozen=True)
 class MomentSource:
-    """What one run is to match.
+    """The moments that one run matches.
 
     moment      (F,) int64 sums of the features over n rows, exact; or, with n = 0, float64 means.
-    candidates  rows of unit values (m, D) int8 for the maximiser `rows`, or real feature vectors (m, F); they also
-                give the spread that energies are standardised by.
+    candidates  rows of unit values (m, D) int8 for the maximiser `rows`, or real feature vectors (m, F).  Energies are
+                standardised by their spread.
     """
 
     units: int
     n: int
     moment: Array
     candidates: Array
-    start: Array | None = None  # w_0 (F,), times n where that is given; zero by default
+    start: Array | None = None  # w_0 (F,), times n if n > 0; zero by default
 
 
 def from_rows(x: Array, features: str) -> MomentSource:
-    """The moments of rows (n, D) of unit values."""
+    """Make a source from the moments of rows (n, D) of unit values."""
     return MomentSource(x.shape[1], len(x), feature_sums(x, features), x)
 
 
 def from_moments(mean: Array, units: int, features: str, representation: str) -> MomentSource:
-    """Moments given as numbers.  Raises DataError outside what unit values can have."""
+    """Make a source from given moments.  Raises DataError for moments that unit values cannot have."""
     low = -1.0 if representation == "spin" else 0.0
     if len(mean) != feature_count(units, features):
         raise DataError(f"{len(mean)} moments for {units} units with the features {features}, expected {feature_count(units, features)}")
@@ -103,7 +103,7 @@ def from_moments(mean: Array, units: int, features: str, representation: str) ->
 
 
 def from_vectors(vectors: Array) -> MomentSource:
-    """Real feature vectors (m, F), whose mean is the moment."""
+    """Make a source from real feature vectors (m, F), whose mean is the moment."""
     if len(np.unique(vectors, axis=0)) < 2:
         raise DataError("fewer than two distinct rows to herd")
     exact = np.asarray(vectors, dtype=np.float64)
@@ -129,22 +129,22 @@ class VisibleHerdingProblem:
 
     @property
     def count(self) -> int:
-        """Number of runs."""
+        """The number of runs."""
         return len(self.sources)
 
     def part(self, runs: Sequence[int]) -> VisibleHerdingProblem:
-        """Some of the runs alone, which go as they do among all: nothing in them is random."""
+        """Return the problem of some of the runs, which evolve exactly as among all: nothing in them is random."""
         return replace(self, sources=tuple(self.sources[u] for u in runs))
 
     @property
     def length(self) -> int:
-        """F, the number of features."""
+        """The number of features, F."""
         source = self.sources[0]
         return source.units if self.settings.features == "rows" else feature_count(source.units, self.settings.features)
 
     @property
     def block(self) -> int:
-        """Iterations in one step, by size alone."""
+        """The number of iterations in one step, which depends on sizes alone."""
         states = 1 << self.sources[0].units if self.settings.maximiser == "enumerate" else 1
         rows = 0 if self.queries is None else len(self.queries)
         candidates = max(len(source.candidates) for source in self.sources)
@@ -154,11 +154,11 @@ class VisibleHerdingProblem:
 
 @dataclass(kw_only=True)
 class VisibleRun:
-    """One run: how often what was chosen."""
+    """The state of one run: how often each feature or row was chosen."""
 
     counts: Array = array("F", "Σ_t Φ(s_t); for real rows how often each row was chosen", kind="i")
     x: Array = array("D", "the last state", kind="i")
-    chosen: int = 0  # index of the last row chosen
+    chosen: int = 0  # index of the row chosen last
     weight_norm: Array = array("T", "‖w‖ after each iteration", kind="f")
     energy: Array = array("q", "sum of standardised energies of the queried rows", kind="f", finite=True)
     states: Array = array("S P", "kept pseudo-samples: bits of x padded to bytes, or the row's index in 4 bytes", kind="u")
@@ -167,23 +167,23 @@ class VisibleRun:
 
 @dataclass
 class VisibleHerdingState:
-    """All runs after `iteration` iterations."""
+    """The state of all runs after `iteration` iterations."""
 
     step: int
     iteration: int
     runs: list[VisibleRun]
 
     def validate(self) -> None:
-        """Raise DataError for an iteration that there is not."""
+        """Raise DataError if the iteration is not possible."""
         if not all(0 <= self.iteration <= len(run.weight_norm) for run in self.runs):
             raise DataError(f"is at iteration {self.iteration}, the traces have fewer")
-        for run in self.runs:  # features lie within ±1: more makes integers wrap round, from which an ascent may not come back
+        for run in self.runs:  # features lie within ±1: larger sums make integers wrap round, and the ascent might never end
             if run.counts.size and not -self.iteration <= run.counts.min() <= run.counts.max() <= self.iteration:
                 raise DataError(f"counts more than {self.iteration} pseudo-samples after as many iterations")
 
 
 def _initial_state(problem: VisibleHerdingProblem) -> VisibleHerdingState:
-    """Every run before its first iteration: nothing counted, all units low."""
+    """Return the state of every run before its first iteration: no counts, all units low."""
     settings = problem.settings
     queried = 0 if problem.queries is None else len(problem.queries)
     runs = []
@@ -215,7 +215,7 @@ class VisibleHerding(HerdingRuns[VisibleHerdingProblem, VisibleHerdingState]):
         return _initial_state(self.problem)
 
     def advance(self, state: VisibleHerdingState, count: int, u: int) -> None:
-        """`count` iterations of run u, in place."""
+        """Run `count` iterations of run u, in place."""
         _advance_run(self.problem, state, count, u)
 
     def memory(self) -> int:
@@ -225,22 +225,22 @@ class VisibleHerding(HerdingRuns[VisibleHerdingProblem, VisibleHerdingState]):
         m = max(len(source.candidates) for source in problem.sources)
         counted = m if rows else problem.length
         runs = 8 * counted + 8 * queried + 8 * settings.iterations + settings.kept * (4 if rows else problem.sources[0].units // 8 + 1)
-        # the weights, the terms they are made of and their squares; of the rows that spread is taken over, scores and their terms
+        # the weights, their terms and their squares; for the rows that standardise energies, scores and their terms
         return problem.count * runs + OVERHEAD + 48 * max(problem.length, counted) + (32 * (m + queried) if queried else 0)
 
 
 def current_weights(source: MomentSource, run: VisibleRun, t: int, features: str) -> Array:
-    """w_t (F,): n·w in int64 where the moments are sums over n rows, else w in float64."""
+    """Compute the weights w_t (F,): n·w in int64 if the moments are sums over n rows, else w in float64."""
     if features == "rows":
         found: Array = t * source.moment - run.counts.astype(np.float64) @ source.candidates
     else:
-        # The sum of t updates w ← w + μ − Φ(s) (eq. 11 with nothing hidden): adding them up one by one would round t times.
+        # The sum of t updates w ← w + μ − Φ(s) (eq. 11 without hidden units); adding them one by one would round t times.
         found = t * source.moment - max(source.n, 1) * run.counts
     return found if source.start is None else found + source.start
 
 
 def _advance_run(problem: VisibleHerdingProblem, state: VisibleHerdingState, count: int, u: int) -> None:
-    """`count` iterations of run u."""
+    """Run `count` iterations of run u."""
     source, run, settings = problem.sources[u], state.runs[u], problem.settings
     w = current_weights(source, run, state.iteration, settings.features)
     for t in range(state.iteration + 1, state.iteration + count + 1):
@@ -263,7 +263,7 @@ def _advance_run(problem: VisibleHerdingProblem, state: VisibleHerdingState, cou
 
 
 def _maximise(source: MomentSource, run: VisibleRun, settings: VisibleHerdingSettings, w: Array) -> Array:
-    """The state (D,) that the maximiser finds for weights w."""
+    """Return the state (D,) that the maximiser finds for weights w."""
     if settings.maximiser == "exact":
         return maximisers.maximise_by_sign(w, settings.representation)
     if settings.maximiser == "enumerate":

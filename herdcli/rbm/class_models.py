@@ -1,4 +1,4 @@
-"""One model per class, finished: what each has learned, the energies that classify new rows, and the artifact of all together."""
+"""Finished models with one model per class: the parameters and energies of each, and the artifact that joins them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN, VALID
 
 Map = Callable[..., Any]
-TRACKED = ("tracked_log_z", "tracked_se", "tracked_training", "tracked_validation")  # columns of Trace for trajectory.FIGURES
-MOVED = 1 << 20  # entries that are moved at one time
-ROWS = 1 << 13  # that are read at one time, where they are not in memory
+TRACKED = ("tracked_log_z", "tracked_se", "tracked_training", "tracked_validation")  # columns of Trace that hold trajectory.FIGURES
+MOVED = 1 << 20  # entries that are moved at a time
+ROWS = 1 << 13  # rows that are read at a time if they are not in memory
 
 
 @dataclass(frozen=True)
 class LearnedModel:
-    """One model of a fit, and the energies of rows that only this model can give."""
+    """One model of a fit, with the energies of rows that only this model can compute."""
 
     W: Array = array("D K", "pair weights", kind="f", finite=True)
     b: Array = array("D", "visible biases", kind="f", finite=True)
@@ -44,7 +44,7 @@ class LearnedModel:
     trace: Array = array("E", "reconstruction error of each epoch", kind="f")
     energy: Array | None = array("n", "free energies of the rows that this model scores", kind="f", optional=True)
     reference: Array | None = array("v", "with folds: of the validation rows", kind="f", optional=True)
-    training_energy: float | None = None  # mean free energy of the rows it learned from; of folds none
+    training_energy: float | None = None  # mean free energy of the rows that the model learned from; None for models of folds
     base_rates: Array | None = array("D", "natural parameters of independent columns with those rows' means", kind="f", optional=True)
     gaussian_mean: Array | None = array("D", "mean of the real columns of those rows", kind="f", optional=True)
     gaussian_covariance: Array | None = array("D D", "their covariance", kind="f", optional=True)
@@ -54,18 +54,21 @@ class LearnedModel:
     best_epoch: int | None = None
     error: Array | None = array("V", "of a model of rows with labels: State.best.error", kind="f", optional=True)
     densities: Array | None = array("V t", "log p(v, class) of validation rows of all classes at each look", kind="f", optional=True)
-    kept: Kept | None = None  # of this model alone
+    kept: Kept | None = None  # the learning state of this model alone
     tracked: Array | None = array("E 4", "trajectory.FIGURES of each epoch", kind="f", optional=True)
 
 
 @dataclass(frozen=True)
 class FitFrame:
-    """What an `rbm` holds besides its models.  folds and the scores' labels say in which order the models' energies stand."""
+    """The parts of an `rbm` artifact besides its models.
+
+    folds and the labels in scores define the order of the models' energies.
+    """
 
     settings: Settings
     holdout: Rows | None = None
     folds: int = 0
-    scores: Scores | None = None  # with no column of energies
+    scores: Scores | None = None  # without the column of energies
     classes: list[str] | None = None
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
     threshold: float | None = None
@@ -73,20 +76,23 @@ class FitFrame:
     column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True)
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True)
     feature_names: list[str] | None = None
-    label_names: list[str] | None = None  # of rows with their labels as the last visible unit
-    elsewhere: Elsewhere | None = None  # where held-out rows are too many to be kept
-    sizes: Sizes | None = None  # that the number of hidden units was chosen from
+    label_names: list[str] | None = None  # for rows whose last visible unit is the label
+    elsewhere: Elsewhere | None = None  # used if held-out rows are too many to be stored
+    sizes: Sizes | None = None  # the search that chose the number of hidden units
 
 
 @dataclass(frozen=True, kw_only=True)
 class RBMShard(Shard):
-    """Some models of a fit with one model per class: those of all training rows come first, then for each fold those that leave it out."""
+    """A shard of some models of a fit with one model per class.
+
+    The models of all training rows come first, then for each fold the models that leave it out.
+    """
 
     parts: list[LearnedModel]
     rest: FitFrame | None = None
 
     def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for models of other sizes, or scored on other rows, than each other."""
+        """Raise DataError for an impossible shard, and for models whose sizes or scored rows differ from each other."""
         super().validate()
         require_alike(self.parts, ("D", "K", "E"), ("energy", "nearest", "validation", "error", "densities", "kept", "tracked"))
 
@@ -94,11 +100,11 @@ class RBMShard(Shard):
 def collect_models(
     groups: ClassGroups, state: LearningState, settings: Settings, units: Sequence[int], *, scored: bool, keep: bool = False, map: Map = map
 ) -> list[LearnedModel]:
-    """The models of a finished fit, of which model m of the state is number units[m] of `ClassGroups.training_rows`.
+    """Return the models of a finished fit; model m of the state is number units[m] of `ClassGroups.training_rows`.
 
-    scored  with the energies of the held-out rows, or of a fold's model of the fold's rows, and with a share of the baseline for them:
+    scored  compute the energies of the held-out rows, or of the fold's rows for a fold's model, with a share of their baseline:
             each of the C models of a fold finds the training rows nearest to a C-th of its rows.
-    keep    with what learning goes on from.
+    keep    include the state that learning can continue from.
     """
     count, rows = len(groups.names), groups.training_rows()
     layers = unit_family(settings.visible_units), unit_family(settings.hidden_units)
@@ -141,7 +147,7 @@ def collect_models(
 
 
 def _joint_log_likelihoods(state: LearningState, m: int, settings: Settings, rows: int) -> Array | None:
-    """log p(v) + log n of the rows that models of classes tell apart, at each look; a model that has stopped is as it was kept."""
+    """Compute log p(v) + log n of the validation rows of all classes at each evaluation; a stopped model counts as it was kept."""
     if state.best is None or state.best.densities is None:
         return None
     found = state.best.densities[:, m].copy()
@@ -151,7 +157,10 @@ def _joint_log_likelihoods(state: LearningState, m: int, settings: Settings, row
 
 
 def _mean_energy(model: Harmonium, rows: SelectedRows | StreamedRows, map: Map) -> float:
-    """The mean free energy of rows (n, D); of those that are not in memory added up part by part, so that no list of all is made."""
+    """Compute the mean free energy of rows (n, D).
+
+    Rows that are not in memory are summed part by part, so that no list of all energies is needed.
+    """
     if not isinstance(rows, StreamedRows):
         return float(feature_transform.free_energies([model], rows, map).mean())
     parts = (rows.stored(slice(start, start + ROWS)) for start in range(0, len(rows), ROWS))
@@ -159,7 +168,7 @@ def _mean_energy(model: Harmonium, rows: SelectedRows | StreamedRows, map: Map) 
 
 
 def _kept_state(state: LearningState, m: int) -> Kept:
-    """What the learning of model m would go on from."""
+    """Return the state from which the learning of model m can continue."""
     tracked = {f"track_{name}": getattr(state.track, name, None) for name in ("values", "log_weights", "log_means", "lost")}
     parts = {each.name: getattr(state, each.name) for each in fields(Kept) if each.name not in tracked} | tracked
     own: dict[str, Any] = {name: None if part is None else part[m : m + 1] for name, part in parts.items()}
@@ -176,9 +185,10 @@ def fit_frame(
     by_class: bool = False,
     **seen: Any,
 ) -> FitFrame:
-    """What belongs to no model of a fit.  seen  how rows became unit values.  parts, label, by_class  of Elsewhere.
+    """Collect the parts of a fit that belong to no single model.
 
-    The held-out rows take the place of all rows in memory: `groups` is of no use after it.
+    seen  how rows became unit values.  parts, label, by_class  of Elsewhere.
+    The held-out rows overwrite the rows in memory: `groups` cannot be used afterwards.
     """
     labels, names = (_scored_labels(groups), groups.names) if scored else (None, None)
     if heldout_rows.heldout_bytes(groups.X, groups.split) > heldout_rows.LARGE:
@@ -194,10 +204,10 @@ def fit_frame(
 def rescale_rows(
     groups: ClassGroups, state: LearningState, mean: Array | None, scale: Array | None, labels: int = 0
 ) -> tuple[LearningState, dict[str, Array]]:
-    """Rows (n, D) of `groups`, in place, divided by the deviations that were learned: the state of learning from such rows, and what
-    columns are freed of in all, (D,) each.
+    """Divide the rows (n, D) of `groups`, in place, by the learned deviations.
 
-    labels  how many of the columns stand for a label, which nothing is said of.
+    Returns the learning state for such rows, and the total mean and scale of the columns, (D,) each.
+    labels  number of columns that stand for a label; they are not rescaled.
     """
     assert state.log_scale is not None
     learned_scale = exact_arithmetic.exp(state.log_scale[0]).astype(np.float32)
@@ -205,29 +215,29 @@ def rescale_rows(
     D = len(learned_scale) - labels
     start = np.zeros(D, dtype=np.float32) if mean is None else mean
     freed = {"column_mean": start, "column_scale": learned_scale[:D] * (np.ones(D, dtype=np.float32) if scale is None else scale)}
-    return replace(state, log_scale=np.zeros_like(state.log_scale)), freed  # a signal may still save the state that was given
+    return replace(state, log_scale=np.zeros_like(state.log_scale)), freed  # a signal may still save the original state
 
 
 def _leading_rows(X: Any, chosen: Array) -> Any:
-    """X[chosen], of rows in ascending order; those of an array that may be written to stand where its first rows stood."""
+    """Return X[chosen] for rows in ascending order; in a writable array they overwrite the first rows."""
     if is_sparse(X) or not X.flags.writeable:
         return X[chosen]
     step = max(1, MOVED // max(1, X.shape[1]))
-    for start in range(0, len(chosen), step):  # row i comes from row chosen[i] ≥ i, which nothing has been written to
+    for start in range(0, len(chosen), step):  # row i comes from row chosen[i] ≥ i, which has not been overwritten yet
         part = chosen[start : start + step]
         X[start : start + len(part)] = X[part]
     return X[: len(chosen)]
 
 
 def _gaussian_of_rows(model: LearnedModel) -> tuple[int, Array, Array] | None:
-    """What one Gaussian for a model's rows is made of."""
+    """Return the number, mean and covariance of a model's rows, from which one Gaussian is made."""
     if model.gaussian_mean is None or model.gaussian_covariance is None:
         return None
     return model.gaussian_rows, model.gaussian_mean, model.gaussian_covariance
 
 
 def assemble_rbm(models: Sequence[LearnedModel], rest: FitFrame) -> RBM:
-    """The artifact of all models in their order and of what else it holds; models of folds serve the scores and are dropped."""
+    """Make the artifact of all models in their order and of the other parts; models of folds serve the scores and are dropped."""
     count = len(models) // (rest.folds + 1)
     final = models[:count]
     energies = [model.training_energy for model in final]
@@ -264,14 +274,17 @@ def assemble_rbm(models: Sequence[LearnedModel], rest: FitFrame) -> RBM:
 
 
 def _class_scores(labels: Scores, models: Sequence[LearnedModel], folds: int) -> Scores:
-    """The labels with the models' energies, and with the baseline of which each has found a share; older shards have it in their first."""
+    """Add the models' energies and the baseline to the labels.
+
+    Each model has found a share of the baseline; in older shards the first model has all of it.
+    """
     near = [model.nearest for model in models if model.nearest is not None]
     energy = _class_energies(models, folds)
     return replace(labels, energy=energy, nearest=np.concatenate(near)) if len(near) == len(models) else replace(labels, energy=energy)
 
 
 def _learning_trace(final: Sequence[LearnedModel], settings: Settings, scores: Scores | None) -> Trace:
-    """What the learning of the models looked like."""
+    """Return the learning curves of the models."""
     errors = np.stack([model.trace for model in final], axis=1)
     looks = [model.validation for model in final if model.validation is not None]
     tracks = [model.tracked for model in final if model.tracked is not None]
@@ -284,7 +297,7 @@ def _learning_trace(final: Sequence[LearnedModel], settings: Settings, scores: S
 
 
 def _validation_errors(final: Sequence[LearnedModel], labels: Scores) -> Array | None:
-    """The share of validation rows (V,) whose class is not the one that they are most probable of, with log Z as each look knows it."""
+    """Compute the share of validation rows (V,) that are classified wrongly at each evaluation, with log Z as known then."""
     known = [model.densities for model in final if model.densities is not None]
     if len(known) < len(final):
         return None
@@ -296,7 +309,7 @@ def _validation_errors(final: Sequence[LearnedModel], labels: Scores) -> Array |
 
 
 def _tracked_log_z(final: Sequence[LearnedModel], settings: Settings) -> dict[str, Any]:
-    """log Z of the models that are kept, as it was when their last or best epoch ended."""
+    """Return log Z of the models that are kept, as it was at the end of their last or best epoch."""
     tracks = [model.tracked for model in final if model.tracked is not None]
     if len(tracks) < len(final):
         return {}
@@ -305,7 +318,7 @@ def _tracked_log_z(final: Sequence[LearnedModel], settings: Settings) -> dict[st
 
 
 def _join_kept(parts: Sequence[Kept]) -> Kept | None:
-    """What each model's learning goes on from, together."""
+    """Join the learning states of all models."""
     if not parts:
         return None
     names = [each.name for each in fields(Kept) if getattr(parts[0], each.name) is not None]
@@ -314,7 +327,7 @@ def _join_kept(parts: Sequence[Kept]) -> Kept | None:
 
 
 def resume_point(model: RBM) -> InitialModels:
-    """What learning goes on from: with the state that was kept the place of its last epoch, else the parameters alone."""
+    """Return the point that learning resumes from: with a saved state its last epoch, otherwise the parameters alone."""
     if model.trace is None or model.kept is None:
         return InitialModels(model.W, model.b, model.c, 0 if model.kept is None else model.epochs, model.kept)
     columns = [column for name in TRACKED if (column := getattr(model.trace, name)) is not None]
@@ -323,7 +336,7 @@ def resume_point(model: RBM) -> InitialModels:
 
 
 def _class_energies(models: Sequence[LearnedModel], folds: int) -> Array:
-    """Energies (n, C) of the held-out rows, then those of each fold, moved to the scale of the final models by the validation rows."""
+    """Return the energies (n, C) of the held-out rows and then of each fold, shifted by the validation rows to the final models' scale."""
     count = len(models) // (folds + 1)
 
     def columns(name: str, fold: int) -> Array:
@@ -338,7 +351,7 @@ def _class_energies(models: Sequence[LearnedModel], folds: int) -> Array:
 
 
 def _scored_labels(groups: ClassGroups) -> Scores:
-    """Class and part of the rows that are scored, the held-out ones and then those of each fold; nearest rows are the models' to find."""
+    """Return the class and split of the scored rows: the held-out rows, then those of each fold; the models add the nearest rows."""
     order = np.concatenate([groups.held, *(np.flatnonzero(groups.fold == f) for f in range(groups.folds))])
     training = groups.split == TRAIN
     return Scores(
@@ -351,7 +364,7 @@ def _scored_labels(groups: ClassGroups) -> Scores:
 
 
 def _nearest_classes(groups: ClassGroups, rows: Array, fold: int, map: Map) -> Array:
-    """Class of the training row nearest to each of these rows, among those that the models of the fold (−1: none) learned from."""
+    """Return the class of the training row nearest to each row, among those that the fold's models (−1: no fold) learned from."""
     seen = np.flatnonzero((groups.split == TRAIN) & ((groups.fold != fold) | (fold < 0)))
     near = partial(nearest_rows_parallel, map=map) if groups.X.dtype.kind in "iub" else nearest_rows_euclidean
     found: Array = groups.y[seen[near(SelectedRows(groups.X, rows), SelectedRows(groups.X, seen))]]
@@ -359,10 +372,10 @@ def _nearest_classes(groups: ClassGroups, rows: Array, fold: int, map: Map) -> A
 
 
 def replace_evaluation_rows(model: RBM, X: Any, split: Array, y: Array | None, map: Callable[..., Any] = map) -> RBM:
-    """The model with other rows X (n, D) to be judged by; y (n,) their classes if there are several models.
+    """Return the model with other rows X (n, D) for evaluation; y (n,) are their classes if there are several models.
 
-    Figures that need the rows it was learned from go: scores, and without training rows the energy of those.  A model that knows the
-    digest of its held-out rows is judged by these alone.  Raises DataError for others.
+    Figures that need the training rows are removed: scores, and without training rows the training energy.  A model that stores the
+    digest of its held-out rows accepts only these rows.  Raises DataError for others.
     """
     if model.elsewhere is not None:
         return _with_supplied_heldout(model, model.elsewhere, X, split, y)
@@ -379,7 +392,7 @@ def replace_evaluation_rows(model: RBM, X: Any, split: Array, y: Array | None, m
 
 
 def _with_supplied_heldout(model: RBM, known: Elsewhere, X: Any, split: Array, y: Array | None) -> RBM:
-    """The model with the rows that were held out of it, of which it knows the digest."""
+    """Return the model with the rows that were held out of it, which are checked by their digest."""
     if heldout_rows.heldout_counts(split) != (known.valid, known.test) or heldout_rows.heldout_digest(X, split, y) != known.sha256:
         rows = f"{known.valid} validation and {known.test} test rows"
         raise DataError(

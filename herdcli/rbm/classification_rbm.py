@@ -1,11 +1,11 @@
-"""Harmoniums of rows with their labels: the classification RBM, what it says of labels, and its discriminative gradient.
+"""The classification RBM, a harmonium of rows with their labels: the label's distribution and its discriminative gradient.
 
 The label is one more visible unit, softmax of C columns with weights U (C, K) and biases d (C,).  Given a row v it is distributed as
 
     p(y | v) ∝ exp(d_y + Σ_k A(c_k + U_yk + (W'v)_k)),
 
-the sum over hidden states being closed, so that log p(y | v) and its slopes are exact and nothing is sampled.
-Source: Larochelle & Bengio (2008), eq. 2 to 5; Larochelle, Mandel, Pascanu & Bengio (2012), sec. 5, of hybrid learning.
+The sum over hidden states has a closed form, so that log p(y | v) and its derivatives are exact and nothing is sampled.
+Source: Larochelle & Bengio (2008), eq. 2 to 5; Larochelle, Mandel, Pascanu & Bengio (2012), sec. 5, for hybrid learning.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def append_labels(X: Array, y: Array, classes: int) -> Array:
-    """Rows (n, D + C) of rows X (n, D) with their labels y (n,) as columns of which one is 1."""
+    """Return rows (n, D + C): the rows X (n, D) with their labels y (n,) as one-hot columns."""
     shown = np.zeros((len(y), classes), dtype=X.dtype)
     shown[np.arange(len(y)), y] = 1
     return np.concatenate([X, shown], axis=1)
 
 
 def _label_inputs(h: Harmonium, v: Array, classes: int) -> Array:
-    """Hidden inputs (C, n, K) of rows v (n, D) with each label in its turn."""
+    """Compute the hidden inputs (C, n, K) of rows v (n, D) with each label in turn."""
     found: Array = (exact_arithmetic.product(v, h.W[:-classes]) + h.c)[None] + h.W[-classes:, None]
     return found
 
 
 def _joint_log_weights(h: Harmonium, inputs: Array) -> Array:
-    """(C, n) log p(v, y) up to what does not depend on y."""
+    """Compute log p(v, y) (C, n) up to a term that does not depend on y."""
     C = len(inputs)
     return h.b[-C:, None] + h.hidden.summed_log_partition(inputs.copy())
 
 
 def label_count(h: Harmonium) -> int:
-    """C, how many labels a model of rows with labels knows."""
+    """Return the number C of labels of a model of rows with labels."""
     assert h.visible.labels is not None
     return h.visible.labels.group
 
 
 def log_posterior(h: Harmonium, v: Array, *, map: Map = map) -> Array:
-    """log p(y | v) (n, C) of rows v (n, D) without labels."""
+    """Compute log p(y | v) (n, C) of rows v (n, D) without labels."""
     C = label_count(h)
 
     def block(part: slice) -> Array:
@@ -65,7 +65,7 @@ def log_posterior(h: Harmonium, v: Array, *, map: Map = map) -> Array:
 
 
 def label_weighted_features(h: Harmonium, v: Array, *, map: Map = map) -> Array:
-    """E[h | v] (n, K) of rows v (n, D) without labels: the means given each label, weighted by its probability."""
+    """Compute E[h | v] (n, K) of rows v (n, D) without labels: the means given each label, weighted by its probability."""
     C = label_count(h)
 
     def block(part: slice) -> Array:
@@ -80,7 +80,7 @@ def label_weighted_features(h: Harmonium, v: Array, *, map: Map = map) -> Array:
 
 
 def discriminative_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array) -> GradientSums:
-    """The gradient of the mean log p(y | v) of rows with labels (n, D + C)."""
+    """Compute the gradient of the mean log p(y | v) of rows with labels (n, D + C)."""
     W, b, c = (part.astype(np.float64) for part in (sweeper.W, sweeper.b, sweeper.c))
     h, joined = Harmonium(W, b, c, visible, hidden), rows.astype(np.float64)
     C, n = label_count(h), len(rows)
@@ -88,8 +88,8 @@ def discriminative_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: 
     inputs = _label_inputs(h, v, C)
     joint = _joint_log_weights(h, inputs)
     p, means = exact_arithmetic.exp(joint - exact_arithmetic.log_sum_exp(joint, axis=0)), hidden.mean(inputs)
-    # ∂ log p(y | v) = ∂ log p(v, y) − Σ_s p(s | v) ∂ log p(v, s), and ∂ log p(v, s) along c is E[h | v, s]; along W it is v times that,
-    # along U_s that, along d_s 1.  Visible biases of the columns are in both terms alike.
+    # ∂ log p(y | v) = ∂ log p(v, y) − Σ_s p(s | v) ∂ log p(v, s).  Along c, ∂ log p(v, s) is E[h | v, s]; along W it is v times that, along
+    # U_s that itself, along d_s 1.  Visible biases of the columns cancel between the two terms.
     excess = shown.T[:, :, None] * means - p[:, :, None] * means
     summed = excess.sum(axis=0)
     slope_W = np.concatenate([exact_arithmetic.product(v.T, summed), excess.sum(axis=1)]) / n

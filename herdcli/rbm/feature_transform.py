@@ -1,4 +1,4 @@
-"""New rows through fitted models: hidden means as features, free energies as scores."""
+"""Features and scores of new rows by fitted models: hidden means are the features, free energies the scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from herdcli.schema import Array
 
 
 def hidden_features(model: RBM, rows: Any, map: Callable[..., Any] = map) -> Array:
-    """E[h | v] of every model side by side, (n, C·K) float32, for rows (n, D) in unit values; of rate units as proportions."""
+    """Compute E[h | v] of all models as columns (n, C·K) float32, for rows (n, D) in unit values; for rate units as proportions."""
     result = np.empty((rows.shape[0], model.c.size), dtype=np.float32)
     width, models = model.c.shape[1], model.harmoniums()
 
@@ -28,7 +28,9 @@ def hidden_features(model: RBM, rows: Any, map: Callable[..., Any] = map) -> Arr
 
 
 def free_energies(models: Sequence[Harmonium], rows: Any, map: Callable[..., Any] = map) -> Array:
-    """Free energy of every row (n, D) under every model, (n, C) float64, in nats; each model has its own unknown log Z.
+    """Compute the free energy (n, C) float64, in nats, of every row (n, D) under every model.
+
+    Each model has its own unknown log Z.
 
     rows  an array, a CSR matrix or rows selected from one.
     """
@@ -46,6 +48,6 @@ def free_energies(models: Sequence[Harmonium], rows: Any, map: Callable[..., Any
 
 
 def feature_range(model: RBM) -> Array | None:
-    """Lowest and highest value a feature can take, (2,) float64; None if there is none."""
+    """Return the lowest and highest value of a feature, (2,) float64; None if it has no bounds."""
     units = unit_family(model.hidden_units)
     return None if units.range is None else np.array(units.range) / units.scale

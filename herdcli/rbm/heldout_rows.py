@@ -1,4 +1,4 @@
-"""Rows held out of a fit: kept with the model, or, where they are many, known by a digest that other rows are held against."""
+"""The held-out rows of a fit: stored with the model, or, if they are many, identified by a digest."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from herdcli.numerics.row_selection import as_dense, is_sparse, row_slices
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
-LARGE = 1 << 26  # bytes of held-out rows from which on the model does not take them along
+LARGE = 1 << 26  # bytes of held-out rows above which the model does not store them
 PARTS = (VALID, TEST)
 
 
 def heldout_bytes(X: Any, split: Array) -> int:
-    """Bytes of the held-out rows among X (n, D), dense or CSR, in memory or not."""
+    """Return the size in bytes of the held-out rows among X (n, D), dense or CSR, in memory or not."""
     if is_sparse(X):
         entries = int(np.diff(X.indptr)[np.isin(split, PARTS)].sum())
         return entries * int(X.data.itemsize + X.indices.itemsize)
@@ -24,12 +24,12 @@ def heldout_bytes(X: Any, split: Array) -> int:
 
 
 def heldout_counts(split: Array) -> tuple[int, int]:
-    """Validation and test rows of a split (n,)."""
+    """Count the validation and test rows of a split (n,)."""
     return int(np.count_nonzero(split == VALID)), int(np.count_nonzero(split == TEST))
 
 
 def read_heldout(X: Any, split: Array) -> Array:
-    """The held-out rows (m, D) of a matrix that is not in memory, in their order."""
+    """Read the held-out rows (m, D), in their order, from a matrix that is not in memory."""
     found = [np.empty((0, X.shape[1]), dtype=X.dtype)]
     for block in row_slices(X):
         chosen = np.isin(split[block], PARTS)
@@ -39,9 +39,9 @@ def read_heldout(X: Any, split: Array) -> Array:
 
 
 def heldout_digest(X: Any, split: Array, y: Array | None) -> str:
-    """SHA-256 of the held-out rows among X (n, D) in unit values, dense or CSR, part by part, and of their classes y (n,) if they have any.
+    """Compute the SHA-256 of the held-out rows among X (n, D), and of their classes y (n,) if they have any.
 
-    The bytes of CSR rows count as those of the same rows written out.
+    Rows are in unit values, dense or CSR, and are read part by part.  CSR rows have the same digest as the dense rows.
     """
     own = {part: hashlib.sha256() for part in PARTS}
     kind = np.dtype(X.dtype).newbyteorder("<")

@@ -1,4 +1,4 @@
-"""A deep belief network as an artifact, and the layers of whatever has any; their learning is in layerwise_learning.py."""
+"""The deep belief network as an artifact, and access to the layers of a model; the learning is in layerwise_learning.py."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from herdcli.records import dataclass
 
 @dataclass(frozen=True)
 class DBN:
-    """The `dbn` artifact: one rbm for each layer, the lowest first, which carries the rows for `eval`."""
+    """The `dbn` artifact: one rbm per layer, the lowest first; the lowest stores the rows for `eval`."""
 
     layers: list[RBM]
 
     def validate(self) -> None:
-        """Raise DataError unless each layer's visible units are the hidden ones of the layer below."""
+        """Raise DataError unless each layer's visible units match the hidden units of the layer below."""
         if not self.layers:
             raise DataError("/layers is empty")
         for index, (below, above) in enumerate(pairwise(self.layers)):
@@ -28,15 +28,15 @@ class DBN:
                 raise DataError(f"/layers/{index + 1} has {ours[0]} {ours[1]} visible units, the layer below {theirs[0]} {theirs[1]} ones")
 
     def harmoniums(self) -> list[Harmonium]:
-        """All layers in float64."""
+        """All layers as harmoniums in float64."""
         return [part.harmonium() for part in self.layers]
 
 
 def model_layers(value: RBM | DBN) -> list[RBM]:
-    """The layers of a deep belief network, the lowest first; an RBM is its own only one."""
+    """Return the layers of a deep belief network, the lowest first; the only layer of an RBM is itself."""
     return value.layers if isinstance(value, DBN) else [value]
 
 
 def replace_lowest(value: RBM | DBN, lowest: RBM) -> RBM | DBN:
-    """The same with another lowest layer."""
+    """Return the model with another lowest layer."""
     return replace(value, layers=[lowest, *value.layers[1:]]) if isinstance(value, DBN) else lowest

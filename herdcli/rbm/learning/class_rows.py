@@ -1,7 +1,7 @@
-"""One model per class: which rows each model learns from.
+"""The rows that each model learns from, with one model per class.
 
 With folds, every class also gets F models that each leave one fold of its training rows out; a
-training row is then scored by models that did not see it, so that a calibration may use it.
+training row is then scored by models that did not learn from it, so that it can be used for calibration.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from herdcli.splits import TEST, TRAIN, VALID
 
 @dataclass(frozen=True)
 class ClassGroups:
-    """Rows X (n, D) in unit values, dense or CSR, class y (n,) in 0…C−1, split (n,), and the fold (n,) of training rows, −1 elsewhere."""
+    """Rows X (n, D) in unit values, dense or CSR, with class y (n,) in 0…C−1, split (n,), and fold (n,) of training rows, −1 elsewhere."""
 
     X: Any
     y: Array
@@ -33,18 +33,18 @@ class ClassGroups:
     _parts: dict[int, StreamedRows] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def part(self, number: int) -> StreamedRows:
-        """The rows of one part of the split, where they are not in memory; what was read of them is there for all who ask."""
+        """Return the rows of one part of the split, if they are not in memory; all callers share the parts that were read."""
         if number not in self._parts:
             self._parts[number] = StreamedRows(self.X, self.split, number)
         return self._parts[number]
 
     @property
     def streamed(self) -> bool:
-        """Whether the rows are not in memory; they are of one model then."""
+        """Whether the rows are not in memory; there is only one model then."""
         return not isinstance(self.X, np.ndarray) and not is_sparse(self.X)
 
     def training_rows(self) -> list[SelectedRows | StreamedRows]:
-        """The rows of each model: C class models, then for each fold the C models that leave it out."""
+        """Return the rows of each model: C class models, then for each fold the C models that leave it out."""
         if self.streamed:
             return [self.part(TRAIN)]
         training = self.split == TRAIN
@@ -54,11 +54,11 @@ class ClassGroups:
 
     @property
     def held(self) -> Array:
-        """(n_held,) indices of the validation and test rows, in the order (n,) of the rows."""
+        """The indices (n_held,) of the validation and test rows, in the order (n,) of the rows."""
         return np.flatnonzero(np.isin(self.split, (VALID, TEST)))
 
     def validation_rows(self) -> list[SelectedRows | StreamedRows]:
-        """The validation rows of each model, in the order of `training_rows`.  Raises DataError for a class that has none."""
+        """Return the validation rows of each model, in the order of `training_rows`.  Raises DataError for a class without any."""
         if self.streamed and (self.split == VALID).any():
             return [self.part(VALID)]
         chosen = (np.flatnonzero((self.split == VALID) & (self.y == label)) for label in range(len(self.names)))
@@ -70,35 +70,35 @@ class ClassGroups:
         return own * (self.folds + 1)
 
     def rows_for_errors(self, most: int) -> SelectedRows | None:
-        """At most so many of the validation rows of all classes, evenly spread; None where there is one class."""
+        """Return at most this number of validation rows of all classes, evenly spread; None if there is one class."""
         if self.streamed or len(self.names) < 2:
             return None
         return SelectedRows(self.X, spread_evenly(self.valid, most))
 
     @property
     def valid(self) -> Array:
-        """(n_valid,) indices of the validation rows, in the order (n,) of the rows."""
+        """The indices (n_valid,) of the validation rows, in the order (n,) of the rows."""
         return np.flatnonzero(self.split == VALID)
 
 
 def spread_evenly(places: Array, most: int) -> Array:
-    """At most so many of some places (n,)."""
+    """Return at most `most` of the indices (n,), evenly spread."""
     return places[:: max(1, -(-len(places) // most))]
 
 
 def largest_class_size(y: Array, split: Array) -> int:
-    """Training rows of the largest class, at least 1, among rows of classes y (n,)."""
+    """Return the number of training rows of the largest class, at least 1, among rows of classes y (n,)."""
     if y.strides == (0,):  # one class
         return max(1, int(np.count_nonzero(split == TRAIN)))
     return max(1, int(np.bincount(y[split == TRAIN], minlength=1).max()))
 
 
 def assign_groups(X: Any, y: Array, split: Array, names: list[str], *, folds: int, seed: int) -> ClassGroups:
-    """Assign training rows of X (n, D), of classes y (n,), to folds, every class evenly; fold (n,) is −1 elsewhere.
+    """Assign training rows of X (n, D), of classes y (n,), to folds with all classes evenly spread; fold (n,) is −1 elsewhere.
 
     Raises DataError for a class with too few training rows.
     """
-    if y.strides == (0,) and not folds and (split == TRAIN).any():  # one class, perhaps of very many rows
+    if y.strides == (0,) and not folds and (split == TRAIN).any():  # one class, possibly of very many rows
         return ClassGroups(X, y, split, np.broadcast_to(np.int64(-1), len(y)), names, 0)
     training = np.flatnonzero(split == TRAIN)
     for name, count in zip(names, np.bincount(y[training], minlength=len(names)), strict=True):

@@ -1,9 +1,11 @@
-"""How steep the log-likelihood of a harmonium can be: the largest eigenvalue of its rows' covariance, of words the square of their number.
+"""A bound on the curvature of the log-likelihood of a harmonium, from the second moments of its rows.
 
-The Fisher matrix of the weights of one hidden unit is, where units do not depend on each other, Cov(v) times the variance of the unit, so
-that the largest eigenvalue λ of Cov(v) says how fast a direction of the weights can be followed.  On most rows it is a few units; on
-patches of pictures, whose pixels are bright or dark together, most of the trace.
-Source: Montavon & Müller (2012), sec. 2, the condition of the centred Hessian.
+The bound is the largest eigenvalue of the rows' covariance; for counts of words it is the mean squared number of words.
+
+If the visible units are independent, the Fisher matrix of the weights of one hidden unit is Cov(v) times the variance of the unit.
+The largest eigenvalue λ of Cov(v) therefore limits the step size along a direction of the weights.  For most rows it is as large as a few
+units; for patches of pictures, whose pixels are bright or dark together, it is most of the trace.
+Source: Montavon & Müller (2012), sec. 2, the condition number of the centred Hessian.
 """
 
 from __future__ import annotations
@@ -15,15 +17,17 @@ import numpy as np
 from herdcli.numerics import exact_arithmetic
 from herdcli.schema import Array
 
-MOST_ROWS, MOST_ENTRIES = 1000, 1 << 22  # that it is seen in, evenly spread
+MOST_ROWS, MOST_ENTRIES = 1000, 1 << 22  # most rows and entries that it is computed from, evenly spread
 ITERATIONS = 20
-COMMON = 3.0  # what the squared length of the mean row of counts of words weighs beside the number of words
+COMMON = 3.0  # weight of the squared length of the mean row, for counts of words, relative to the number of words
 
 
 def largest_moment(rows: Any) -> float:
-    """The largest eigenvalue of the covariance of rows (n, D), in their units squared, by the power method on at most MOST_ROWS of them.
+    """Compute the largest eigenvalue of the covariance of rows (n, D), in their units squared, by the power method.
 
-    rows  anything of a length and a shape that gives the rows of an array of numbers; 0 where all are the same or there are none.
+    It uses at most MOST_ROWS of the rows.
+
+    rows  any object with a length and a shape that returns rows as an array of numbers.  0 if all are equal or there are none.
     """
     if not len(rows):
         return 0.0
@@ -44,16 +48,16 @@ def largest_moment(rows: Any) -> float:
 
 
 def mean_squared_total(rows: Any) -> float:
-    """The mean of (Σ_j v_j)² over rows (n, D) of counts, an array or a CSR matrix; 0 where there are none."""
+    """Compute the mean of (Σ_j v_j)² over rows (n, D) of counts, an array or a CSR matrix; 0 if there are no rows."""
     lengths = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
     return float(np.square(lengths).mean()) if lengths.size else 0.0
 
 
 def count_shift(rows: Any) -> float:
-    """By how much, about, an update at the rate 1 shifts what rows (n, D) of counts, an array or a CSR matrix, give a hidden unit.
+    """Estimate how far an update at rate 1 shifts the input of a hidden unit, for rows (n, D) of counts, an array or a CSR matrix.
 
-    The larger of the root mean square of their numbers of words, of what is a row's own, and of COMMON |v̄|², of the mean row v̄: noise
-    along it moves all rows' inputs together, and units that are on, or off, for all rows learn no more.  0 where there are none.
+    The estimate is the larger of two terms: the root mean square of the rows' own numbers of words, and COMMON |v̄|² of the mean row v̄.
+    Noise along v̄ shifts the inputs of all rows together, and units that are on, or off, for all rows stop learning.  0 if there are none.
     """
     if not rows.shape[0]:
         return 0.0

@@ -1,4 +1,4 @@
-"""The state of a fit that was begun with fewer epochs, in a fit of more."""
+"""Extension of a saved fit to more epochs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from herdcli.schema import Array
 
 
 def extend_state(state: LearningState, settings: Settings) -> LearningState:
-    """The state with room for the traces of all epochs of the settings; parameters and what they depend on are as they were."""
+    """Return the state with traces long enough for all epochs of the settings; parameters and everything they depend on are unchanged."""
     state.trace = _extend_figures(state.trace, settings.epochs, 0.0)
     best, track = state.best, state.track
     if best is not None:
@@ -24,7 +24,7 @@ def extend_state(state: LearningState, settings: Settings) -> LearningState:
 
 
 def _extend_figures(figures: Array, length: int, value: float) -> Array:
-    """Figures (E, …) as (length, …), with a value where there are none yet."""
+    """Extend figures (E, …) to (length, …), with `value` for the missing entries."""
     found = np.full((max(length, len(figures)), *figures.shape[1:]), value, dtype=figures.dtype)
     found[: len(figures)] = figures
     return found

@@ -1,4 +1,4 @@
-"""Folds of labelled rows, for what is learned without some of them."""
+"""Folds of labelled rows for cross-fitting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from herdcli.schema import Array
 
 
 def assign_folds(y: Array, count: int, seed: int) -> Array:
-    """(n,) fold of each row, every class spread evenly over the `count` folds; drawn from the seed."""
+    """Assign each row to one of `count` folds (n,), with every class spread evenly; the folds depend on the seed."""
     order = generator(seed, Stream.FOLDS).permutation(len(y))
     by_class = order[np.argsort(y[order], kind="stable")]
     assigned = np.empty(len(y), dtype=np.int64)

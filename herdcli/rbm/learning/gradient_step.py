@@ -1,4 +1,4 @@
-"""The step that a minibatch's statistics lead to: centring, penalties, decay and momentum, in slices of the visible units."""
+"""The step along a minibatch's statistics: centring, penalties, decay and momentum, in slices of the visible units."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MEAN_SHARE = 0.01  # of a minibatch in the running hidden means, and in those of the Fisher matrix
+MEAN_SHARE = 0.01  # weight of a minibatch in the running hidden means, and in those of the Fisher matrix
 SQUARES = ("W_square", "b_square", "c_square")
-KEPT, TINY = 0.999, 1e-8  # adam's share of the mean square that is kept; what its root is never below
-DAMPED = 0.1  # what natural updates add to the Fisher matrix, of its mean
+KEPT, TINY = 0.999, 1e-8  # adam: decay of the mean square, and the least value of its root
+DAMPED = 0.1  # damping of the Fisher matrix in natural updates, relative to its mean
 
 
 @dataclass(frozen=True)
 class SparsityPenalty:
-    """What lowers the inputs of hidden units that are on too much, by their running mean's excess over the target.
+    """A penalty that lowers the inputs of hidden units whose running mean exceeds the target.
 
-    G_W loses the cost times r e', G_c the cost times e, with the mean r (D,) of the rows and the excess e (K,).
+    The cost times r e' is subtracted from G_W and the cost times e from G_c, with the mean r (D,) of the rows and the excess e (K,).
     Source: Hinton (2010), sec. 11.
     """
 
@@ -39,10 +39,10 @@ class SparsityPenalty:
 def descend(
     problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, statistics: BatchStatistics, map: Map = map
 ) -> list[float]:
-    """Move model m along the statistics of the rows in `order`; the largest absolute values of W, b and c."""
+    """Move model m along the statistics of the rows in `order`.  Returns the largest absolute values of W, b and c."""
     settings = problem.settings
     if state.hidden_mean is not None:
-        # An exponential average: a minibatch n updates ago has the share 0.01 · 0.99ⁿ.
+        # An exponential average: a minibatch n updates ago has the weight 0.01 · 0.99ⁿ.
         state.hidden_mean[m] += np.float32(MEAN_SHARE) * (statistics.hidden - state.hidden_mean[m])
     penalty = _sparsity_penalty(problem, state, m, order)
     c, rates = statistics.c.copy(), StepRates.of(problem, m, step)
@@ -66,7 +66,7 @@ def descend(
 def _move_parameters(
     problem: LearningProblem, state: LearningState, m: int, name: str, units: slice, G: Array, rate: tuple[float, float], step: int
 ) -> float:
-    """Some of the parameters `name` along their gradient, at a rate and with a decay; the largest of them."""
+    """Move some of the parameters `name` along their gradient, with a rate and a decay.  Returns the largest of them."""
     settings = problem.settings
     x, velocity, square = state.moved(m, name, units)
     if square is None:
@@ -76,7 +76,7 @@ def _move_parameters(
 
 
 def _adam_step(x: Array, mean: Array, square: Array, G: Array, rate: tuple[float, float], kept: float, t: int) -> None:
-    """The step of Adam number t = 1, 2, …, with decay that does not pass through the means.
+    """Apply step number t = 1, 2, … of Adam, with decay that does not enter the means.
 
     m ← μ m + (1 − μ) G,  s ← κ s + (1 − κ) G²,  x ← x − ε λ x + ε (m/(1 − μ^t)) / (√(s/(1 − κ^t)) + δ).
     Source: Kingma & Ba (2015), algorithm 1; Loshchilov & Hutter (2019), algorithm 2.
@@ -85,7 +85,7 @@ def _adam_step(x: Array, mean: Array, square: Array, G: Array, rate: tuple[float
     mean += np.float32(1.0 - kept) * G
     square *= np.float32(KEPT)
     square += np.float32(1.0 - KEPT) * np.square(G)
-    # Means that begin at 0 have the weights (1 − μ) Σ_i μ^i = 1 − μ^t behind them: divided by it they are unbiased.
+    # Means that start at 0 have the total weight (1 − μ) Σ_i μ^i = 1 − μ^t: divided by it they are unbiased.
     root = np.sqrt(square / np.float32(1.0 - float(exact_arithmetic.power(KEPT, t))))
     root += np.float32(TINY)
     x *= np.float32(1.0 - rate[0] * rate[1])
@@ -93,10 +93,11 @@ def _adam_step(x: Array, mean: Array, square: Array, G: Array, rate: tuple[float
 
 
 def fisher_diagonal(v: Array, h: Array, visible_mean: Array, hidden_mean: Array, hidden: UnitFamily) -> tuple[Array, Array, Array]:
-    """The diagonal of the Fisher matrix of the centred model, of W (D, K), b (D,), c (K,), from samples v (m, D) with E[h | v] (m, K).
+    """Compute the diagonal of the Fisher matrix of the centred model, of W (D, K), b (D,), c (K,).
 
-    Of an exponential family it is the variance of the statistics: of (v_j − μ_j)(h_k − λ_k), v_j and h_k.
-    Source: Amari (1998), sec. 2; Grosse & Salakhutdinov (2015), sec. 4, with the centred statistics that make its diagonal count.
+    It is estimated from samples v (m, D) with E[h | v] (m, K).  For an exponential family it is the variance of the sufficient
+    statistics (v_j − μ_j)(h_k − λ_k), v_j and h_k.
+    Source: Amari (1998), sec. 2; Grosse & Salakhutdinov (2015), sec. 4, whose centred statistics make the matrix nearly diagonal.
     """
     m, low, high = len(v), v - visible_mean, h - hidden_mean
     alpha, beta, gamma = (h.dtype.type(part) for part in hidden.variance_function)
@@ -113,7 +114,7 @@ def fisher_diagonal(v: Array, h: Array, visible_mean: Array, hidden_mean: Array,
 def _natural_step(
     problem: LearningProblem, state: LearningState, m: int, statistics: BatchStatistics, rates: StepRates, penalty: SparsityPenalty | None
 ) -> list[float]:
-    """The step of model m along the gradient of the centred model divided by its Fisher matrix's diagonal, times the mean of that."""
+    """Move model m along the gradient of the centred model divided by the diagonal of its Fisher matrix, times the diagonal's mean."""
     settings, mean = problem.settings, row_mean(problem, state, m)
     assert state.hidden_mean is not None
     hidden_mean = state.hidden_mean[m]
@@ -125,11 +126,12 @@ def _natural_step(
         statistics.c[...] -= penalty.cost * penalty.excess
     for gradient, name, new in zip((G, statistics.b, statistics.c), SQUARES, seen, strict=True):
         diagonal = getattr(state, name)[m]
-        # Running means from 0, as shares of their own mean: what the first updates lack is the same for all of them.
+        # Running means start at 0 and are taken relative to their own mean: the bias of the first updates is the same for all of them and
+        # cancels.
         diagonal += np.float32(MEAN_SHARE) * (new - diagonal)
         level = max(float(diagonal.mean(dtype=np.float64)), TINY)
         gradient *= np.float32(level) / (np.maximum(diagonal, 0.0) + np.float32(DAMPED * level))
-    # Biases of the usual form follow a change of W, as in `uncentre_gradient`.
+    # Biases of the usual parametrisation follow a change of W, as in `uncentre_gradient`.
     statistics.b[...] -= np.float32(rates.share / problem.hidden.scale) * exact_arithmetic.product(G, hidden_mean)
     statistics.c[...] -= np.float32(rates.share / problem.visible.scale) * exact_arithmetic.product(mean, G)
     decay = settings.weight_decay * problem.visible.scale * problem.hidden.scale
@@ -140,14 +142,14 @@ def _natural_step(
 
 
 def row_mean(problem: LearningProblem, state: LearningState, m: int) -> Array:
-    """The mean of a model's rows as they are learned from, (D,) float32."""
+    """Compute the mean (D,) float32 of a model's rows in the values that it learns from."""
     mean = problem.visible_mean(m)
     return mean if state.log_scale is None else mean * exact_arithmetic.exp(-state.log_scale[m])
 
 
 @dataclass(frozen=True)
 class StepRates:
-    """The rates of one update for W, b and c, and the weights' rate over the biases'."""
+    """The rates of one update for W, b and c, and the ratio of the weights' rate to the biases' rate."""
 
     W: float
     b: float
@@ -156,13 +158,13 @@ class StepRates:
 
     @classmethod
     def of(cls, problem: LearningProblem, m: int, step: int) -> StepRates:
-        """Those of an update of model m."""
+        """Return the rates of an update of model m."""
         settings = problem.settings
         left = settings.remaining_rate(step / problem.updates(m))
-        # Statistics enter as proportions on weights of counts: W ← W + ε (G/(n_v n_h) − λW).  So the rate on G is ε/(n_v n_h), and λ grows
-        # by as much to stay what it is.  The rates of Teh (2003), sec. 3.5.3, work in this reading alone.
+        # Statistics enter as proportions and change weights of counts: W ← W + ε (G/(n_v n_h) − λW).  So the rate on G is ε/(n_v n_h), and
+        # λ is multiplied by n_v n_h to keep its effect.  The rates of Teh (2003), sec. 3.5.3, work only in this reading.
         rate, bias_rate = settings.learning_rate * left, (settings.bias_rate or settings.learning_rate) * left
-        above, below = problem.visible.scale, problem.hidden.scale  # statistics are of counts, rates are meant for proportions
+        above, below = problem.visible.scale, problem.hidden.scale  # statistics are of counts, rates are defined for proportions
         share = settings.learning_rate / (settings.bias_rate or settings.learning_rate)
         return cls(rate / (above * below), bias_rate / above, bias_rate / below, share)
 
@@ -188,9 +190,9 @@ def _slice_step(
     step: int,
     units: slice,
 ) -> tuple[float, Array]:
-    """The step of some visible units' weights, with their part of the biases' gradient: the largest weight, and what G_c follows by.
+    """Apply the step to the weights of some visible units, with their part of the biases' gradient.
 
-    c  (K,) the hidden biases' gradient before any slice.
+    Returns the largest weight, and the correction of G_c.  c  (K,) the gradient of the hidden biases before any slice.
     """
     settings, G, follows = problem.settings, statistics.pairs(units), np.zeros_like(c)
     if settings.centering and state.hidden_mean is not None:

@@ -1,8 +1,8 @@
-"""Gradients whose second phase is computed, not sampled: pseudo-likelihood and likelihood; and what is added to any gradient.
+"""Gradients whose second phase is computed instead of sampled: pseudo-likelihood and likelihood; and corrections of any gradient.
 
 Pseudo-likelihood (ICM):  Σ_j log p(v_j | v_−j), each term −F(v) − log Σ_s e^{−F(v with unit j at s)}, so that its gradient is
-that of −F at v minus the mean of those at the S alternatives.  Likelihood: the gradient of −F at v minus its mean under p(v),
-by enumerating the smaller layer, or in closed form where both layers are Gaussian.
+of −F at v minus the mean of those at the S alternatives.  Likelihood: the gradient of −F at v minus its mean under p(v),
+computed by enumerating the smaller layer, or in closed form if both layers are Gaussian.
 Source: Teh (2003), eq. 2.61 to 2.64; Welling, Rosen-Zvi & Hinton (2005), eq. 6.
 """
 
@@ -24,12 +24,12 @@ from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-OUTER = 1 << 17  # numbers
+OUTER = 1 << 17  # entries of W that fit into the cache
 
 
 @dataclass
 class GradientSums:
-    """Statistics of the rows minus those of the second phase: pairs (D, K), visible (D,), hidden (K,) float32."""
+    """Statistics of the rows minus those of the second phase: pairs W (D, K), visible b (D,), hidden c (K,) float32."""
 
     W: Array
     b: Array
@@ -40,7 +40,7 @@ class GradientSums:
 
 @dataclass(frozen=True)
 class ModelMoments:
-    """E[v h'] (D, K), E[v] (D,) and E[h] (K,) of a model, float64."""
+    """The moments E[v h'] (D, K), E[v] (D,) and E[h] (K,) of a model, float64."""
 
     pairs: Array
     visible: Array
@@ -48,7 +48,7 @@ class ModelMoments:
 
 
 def model_moments(h: Harmonium) -> ModelMoments:
-    """The moments of a harmonium whose smaller layer can be enumerated or whose layers are Gaussian.
+    """Compute the moments of a harmonium whose smaller layer can be enumerated or whose layers are Gaussian.
 
     Raises BadUsage if both layers have more than 2^20 states, DataError if the model has no finite Z.
     """
@@ -71,19 +71,19 @@ def model_moments(h: Harmonium) -> ModelMoments:
     for block in enumerate_hidden(h):
         weight, states, means = block.log_weight, block.hidden, h.visible.mean(block.natural)
         before, log_sum = log_sum, float(exact_arithmetic.log_add_exp(log_sum, exact_arithmetic.log_sum_exp(weight)))
-        # Σ_h e^{−E} over visible states is the weight of a hidden state; with running shares of the sum so far the means of all blocks come
-        # out as averages, and no e^{weight} is ever formed.
+        # Σ_h e^{−E} over visible states is the weight of a hidden state.  With running shares of the sum so far, the means of all blocks
+        # are obtained as averages, and no e^{weight} is computed.
         kept, p = (
             exact_arithmetic.exp(before - log_sum),
             exact_arithmetic.exp(weight - log_sum),
-        )  # shares of the states so far, and of each state here
+        )  # shares of all earlier states, and of each state in this block
         pairs = kept * pairs + exact_arithmetic.product((means * p[:, None]).T, states)
         visible, hidden = kept * visible + exact_arithmetic.product(p, means), kept * hidden + exact_arithmetic.product(p, states)
     return ModelMoments(pairs, visible, hidden)
 
 
 def _data_moments(h: Harmonium, rows: Array) -> tuple[ModelMoments, float]:
-    """Moments of rows (n, D) with E[h | v], and their squared distance from E[v | E[h | v]] summed over rows."""
+    """Compute the moments of rows (n, D) with E[h | v], and their squared distance from E[v | E[h | v]] summed over rows."""
     hidden = h.hidden_means(rows)
     error = float(np.square(rows - h.visible_means(hidden)).sum())
     return ModelMoments(exact_arithmetic.product(rows.T, hidden) / len(rows), rows.mean(axis=0), hidden.mean(axis=0)), error
@@ -91,8 +91,8 @@ def _data_moments(h: Harmonium, rows: Array) -> tuple[ModelMoments, float]:
 
 def _moment_difference(first: ModelMoments, second: ModelMoments, error: float) -> GradientSums:
     # log P(v) = b·v + Σ_k A(c_k + W_k·v) + log h(v) − log Z.  A' is the mean of h_k, and the derivatives of log Z are the model's moments:
-    # ∂/∂W = E_data[v E[h|v]'] − E_model[v h'], and likewise b and c.  One sweep from the data in the place of the model is contrastive
-    # divergence: Teh (2003), eq. 3.4, where the third term of eq. 2.61 is left out.
+    # ∂/∂W = E_data[v E[h|v]'] − E_model[v h'], and likewise for b and c.  With one sweep from the data in place of the model this is
+    # contrastive divergence: Teh (2003), eq. 3.4, where the third term of eq. 2.61 is left out.
     W, b, c = first.pairs - second.pairs, first.visible - second.visible, first.hidden - second.hidden
     return _gradient_sums(W, b, c, error, first.hidden)
 
@@ -103,7 +103,7 @@ def _gradient_sums(W: Array, b: Array, c: Array, error: float, hidden: Array) ->
 
 
 def exact_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array, known: Array | None = None) -> GradientSums:
-    """The gradient of the mean log-likelihood of rows (n, D); of the entries that are known (n, D), where some are not."""
+    """Compute the gradient of the mean log-likelihood of rows (n, D), or of their known entries (n, D) if some are missing."""
     h = _as_harmonium(sweeper, visible, hidden)
     if known is not None and not known.all() and missing_values.can_sum_hidden(h):
         first = ModelMoments(*missing_values.observed_moments(h, rows.astype(np.float64), known))
@@ -113,7 +113,7 @@ def exact_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamil
 
 
 def pseudo_likelihood_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidden: UnitFamily, rows: Array) -> GradientSums:
-    """The gradient of the mean log pseudo-likelihood of rows (n, D)."""
+    """Compute the gradient of the mean log pseudo-likelihood of rows (n, D)."""
     h, v = _as_harmonium(sweeper, visible, hidden), visible.discrete(rows.astype(np.float64))
     first, error = _data_moments(h, v)
     n, units = len(v), h.W.shape[0] // visible.group
@@ -121,12 +121,12 @@ def pseudo_likelihood_gradient(sweeper: GibbsSweeper, visible: UnitFamily, hidde
     W, b, hidden_sum = units * first.pairs, np.zeros(len(h.b)), np.zeros((n, len(h.c)))
     for unit, others in enumerate(unit_alternatives(h, v)):
         columns = slice(unit * visible.group, (unit + 1) * visible.group)
-        # ∂/∂θ log p(v_j | v_−j) = ∂(−F(v)) − E_{s ~ p(· | v_−j)} ∂(−F(v with unit j at s)) (Teh 2003, eq. 2.64): J times the slope at the
-        # rows, less that at rows with one unit drawn anew.
+        # ∂/∂θ log p(v_j | v_−j) = ∂(−F(v)) − E_{s ~ p(· | v_−j)} ∂(−F(v with unit j at s)) (Teh 2003, eq. 2.64): the
+        # number of units times the derivative at the rows, minus its mean over rows with one unit replaced.
         p = exact_arithmetic.exp(others.log_weight - exact_arithmetic.log_sum_exp(others.log_weight, axis=0))
         weighted = p[:, :, None] * h.hidden.mean(others.inputs)
         hidden_sum += weighted.sum(axis=0)
-        # In the rows' own columns v is replaced by the alternatives; all other columns keep it, and follow below at once.
+        # In the unit's own columns v is replaced by the alternatives; all other columns keep it, and are added below in one product.
         W[columns] += (
             exact_arithmetic.product(v[:, columns].T, weighted.sum(axis=0)) / n - np.einsum("sg,snk->gk", visible.support, weighted) / n
         )
@@ -148,7 +148,7 @@ EXACT_PHASES: dict[str, Callable[[GibbsSweeper, UnitFamily, UnitFamily, Array], 
 
 
 def subtract_outer(W: Array, left: Array, right: Array) -> None:
-    """W ← W − left right (D, K) for left (D, r) and right (r, K), in place, as many rows at one time as stay in the cache."""
+    """Subtract left right (D, K) from W for left (D, r) and right (r, K), in place, in blocks of rows that stay in the cache."""
     step = max(1, OUTER // W.shape[1])
     for start in range(0, len(W), step):
         rows = W[start : start + step]
@@ -156,11 +156,12 @@ def subtract_outer(W: Array, left: Array, right: Array) -> None:
 
 
 def uncentre_gradient(W: Array, b: Array, c: Array, visible_mean: Array, hidden_mean: Array, *, visible_share: float = 1.0) -> Array:
-    """The gradient of a model whose units enter as v − μ and h − λ, carried back to this one: of some visible units, in place.
+    """Convert the gradient of the centred model, with units v − μ and h − λ, to that of this model: for some visible units, in place.
 
-    G_W ← G_W − G_b λ' − μ G_c',  G_b ← G_b − s G_W λ,  G_c ← G_c − t G_W' μ, so that biases take back what a change of W adds at the means.
-    W, b, visible_mean  (d, K), (d,) of those units.  c, hidden_mean  (K,); c stays: what follows by t is returned, G_W' μ (K,).
-    visible_share  s, the weights' rate over that of the visible biases.
+    G_W ← G_W − G_b λ' − μ G_c',  G_b ← G_b − s G_W λ,  G_c ← G_c − t G_W' μ, so that biases compensate for the change of W at the means.
+    W, b, visible_mean  (d, K), (d,) of those units.  c, hidden_mean  (K,); c is unchanged: its correction, to be scaled by t, is returned,
+    G_W' μ (K,).
+    visible_share  s, the ratio of the weights' rate to that of the visible biases.
     Source: Montavon & Mueller (2012); Melchior, Fischer & Wiskott (2016), sec. 3.
     """
     # With v − μ and h − λ in the energy the weights' slope is E[(v − μ)(h − λ)'] = G_W − G_b λ' − μ G_c' (μλ' is in both phases and

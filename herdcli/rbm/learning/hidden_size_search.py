@@ -1,15 +1,15 @@
-"""--hidden auto: models of more and more hidden units, each learned as if it had been asked for, until rows held out say that it is enough.
+"""The search for the number of hidden units (--hidden auto), by the likelihood of validation rows.
 
-Sizes go up a ladder, each about twice the last.  Every size is learned to its end before it is judged: a short run would favour small
-models, which learn faster, and those that have not had the time to learn their rows by heart.  As sizes double, all of them together cost
-about twice the largest.  The best is the result, with nothing learned again.  The climb ends once STALE sizes explain rows held out no
-better than the best before them and the rows that they learned from better: they learn by heart.  A size that explains both worse has
-only learned badly (CD-1 leaves mass where its chains never get to), and says nothing of larger ones.
+Sizes increase along a ladder, each about twice the last.  Every size is learned to its end before it is evaluated: a short run would
+favour small models, which learn faster, and models that have not had the time to overfit.  As sizes double, all of them together cost
+about twice the largest.  The best model is the result, without another fit.  The search ends once STALE sizes explain validation rows no
+better than the best size before them and their training rows better: they overfit.  A size that explains both worse has only learned
+badly (CD-1 leaves probability mass that its chains never reach), and is no evidence about larger sizes.
 
-What a size is judged by errs downwards, since an estimate of log Z from chains that miss a mode makes a model look better than it is: the
-exact log-likelihood where log Z can be summed, the lower end of its 95 % interval where it is annealed, and where the annealed one is not
-reliable no more than the likelihood of rows that are annealed back from where they stand (RAISE; Burda, Grosse & Salakhutdinov 2015).
-Models that are learned to tell labels are judged by the exact mean of log p(y | v).
+The criterion of a size errs downwards, since an estimate of log Z from chains that miss a mode makes a model look better than it is.
+It is the exact log-likelihood if log Z can be summed, and the lower end of its 95 % interval if log Z is annealed.  If the annealed log Z
+is not reliable, it is at most the likelihood of rows that are annealed back from the data (RAISE; Burda, Grosse & Salakhutdinov 2015).
+Models that predict labels are evaluated by the exact mean of log p(y | v).
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 LADDER = (4, 8, 16, 32, 64, 125, 250, 500)
-STALE = 2  # sizes that learn by heart, after which no larger ones are tried
-MOST_ROWS = 10_000  # of each model that it is judged by, evenly spread
-SUMMED = 20  # log2 of the states up to which log Z is summed
+STALE = 2  # overfitted sizes after which no larger ones are tried
+MOST_ROWS = 10_000  # most rows of each model in the evaluation, evenly spread
+SUMMED = 20  # log2 of the number of states up to which log Z is summed
 CHAINS = 100
-DIGITS = 3  # decimals of a nat that sizes are compared by
+DIGITS = 3  # decimals of a nat at which sizes are compared
 
 
 @dataclass
 class SizeResult:
-    """A size that was tried: mean log-likelihood of the rows held out, what it is judged by, the same of training rows, and how it came."""
+    """The result of one size: mean log-likelihood of validation rows, the criterion, the same of training rows, and the method of log Z."""
 
     hidden: int
     log_likelihood: float
@@ -60,9 +60,9 @@ class SizeResult:
 
 @dataclass
 class SizeSearchState:
-    """The size that is being learned, those that were judged, and the best of them."""
+    """The size that is being learned, the results of those that were evaluated, and the best of them."""
 
-    grows: ClassVar[tuple[str, ...]] = ("current", "best", "tried")  # each size has shapes of its own
+    grows: ClassVar[tuple[str, ...]] = ("current", "best", "tried")  # each size has its own shapes
     step: int
     current: parallel_fits.LearningState
     best: parallel_fits.LearningState | None = None
@@ -71,7 +71,7 @@ class SizeSearchState:
 
 @dataclass(frozen=True)
 class ChosenSize:
-    """The best size: its settings, its models as they were learned, and all that were tried."""
+    """The best size: its settings, its learned models, and the results of all sizes."""
 
     settings: Settings
     state: parallel_fits.LearningState
@@ -80,10 +80,10 @@ class ChosenSize:
 
 @dataclass(frozen=True)
 class SizeSearch(HasStateShapes[SizeSearchState]):
-    """The algorithm; a step is one of `learning_settings.Learning` of one size, or its judgement.
+    """The search as an algorithm; a step is a minibatch of one size, or the evaluation of that size.
 
-    problem  with the validation rows of every model; its number of hidden units is of no account.
-    models   how many of the problem's models are judged, the first ones; 0: all.  map  as of `learning_settings.Learning`.
+    problem  has the validation rows of every model; its number of hidden units is ignored.
+    models   how many of the problem's models are evaluated, from the first; 0: all.  map  as in `parallel_fits.RBMLearning`.
     """
 
     problem: LearningProblem
@@ -94,7 +94,7 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
     state = SizeSearchState  # the type of its states
 
     def _run(self, number: int) -> parallel_fits.RBMLearning:
-        """The learning of one size, kept while it is used."""
+        """Return the learning algorithm of one size, kept while it is used."""
         if number not in self._runs:
             self._runs.clear()
             settings = replace(self.problem.settings, hidden=self._hidden_columns(number))
@@ -102,35 +102,35 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
         return self._runs[number]
 
     def _hidden_columns(self, number: int) -> int:
-        """Columns of the hidden layer, a whole number of units."""
+        """Return the number of columns of the hidden layer, a whole number of units."""
         group = self.problem.hidden.group
         return -(-self.sizes[number] // group) * group
 
     def memory(self) -> int:
-        """Bytes of the largest size, beside which the best before it is kept."""
+        """The memory of the two largest sizes in bytes: the largest is learned while the best before it is kept."""
         return sum(self._run(number).memory() for number in range(len(self.sizes))[-2:])
 
     def like(self) -> SizeSearchState:
-        """The first size, without its start."""
+        """Return the state of the first size without initial parameters."""
         return SizeSearchState(0, self._run(0).like())
 
     def init(self) -> SizeSearchState:
-        """The first size at its start.  Raises BadUsage without rows to judge by."""
+        """Return the initial state of the first size.  Raises BadUsage without validation rows."""
         if self.problem.valid is None:
             raise BadUsage("there are no validation rows to choose the number of hidden units with", hint="hold some out: --split .6,.2,.2")
         return SizeSearchState(0, self._run(0).init())
 
     def done(self, state: SizeSearchState) -> bool:
-        """Whether the top is reached, or sizes above the best learn by heart."""
+        """Whether all sizes were tried, or sizes above the best overfit."""
         tried = state.tried
         best = _best_size(tried)
         by_heart = sum(1 for each in tried[best + 1 :] if not each.training < tried[best].training)
         return len(tried) == len(self.sizes) or (by_heart >= STALE and tried[best].judged > -np.inf)
 
     def step(self, state: SizeSearchState) -> SizeSearchState:
-        """A minibatch of every model of the present size; after its last one the size is judged, and the next begins.
+        """Run one minibatch of every model of the current size; after its last one evaluate the size and start the next.
 
-        Raises Diverged if no size is a distribution in the end.
+        Raises Diverged if in the end no size is a probability distribution.
         """
         run = self._run(len(state.tried))
         try:
@@ -153,7 +153,7 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
         return state
 
     def progress(self, state: SizeSearchState) -> RunProgress:
-        """With the size that is being learned, and the best so far."""
+        """Return the progress with the size that is being learned, and the best so far."""
         if self.done(state):
             return RunProgress(state.step, state.step)
         run = self._run(len(state.tried))
@@ -165,13 +165,13 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
         return RunProgress(state.step, len(self.sizes) * (run.steps + 1), figure, self._share(state, run))
 
     def _share(self, state: SizeSearchState, run: parallel_fits.RBMLearning) -> float:
-        """Of the work of all sizes: a minibatch takes time for its weights, and some besides."""
+        """Return the share of the total work that is done: the time of a minibatch is a constant plus a term for its weights."""
         costs = np.array(self.sizes, dtype=np.float64) + 50.0
         number = len(state.tried)
         return float((costs[:number].sum() + state.current.step / (run.steps + 1) * costs[number]) / costs.sum())
 
     def result(self, state: SizeSearchState) -> ChosenSize:
-        """The best size."""
+        """Return the best size with its models."""
         if state.best is None:
             raise Diverged("the fit diverged for every number of hidden units", hint="lower the learning rate")
         columns = {name: [getattr(each, name) for each in state.tried] for name in vars(state.tried[0])}
@@ -180,12 +180,12 @@ class SizeSearch(HasStateShapes[SizeSearchState]):
 
 
 def _best_size(tried: Sequence[SizeResult]) -> int:
-    """Which of the sizes is the best, of equal ones the smallest; −1 where there is none."""
+    """Return the index of the best size, the smallest of equal ones; −1 if there is none."""
     return max(range(len(tried)), key=lambda number: (tried[number].judged, -number), default=-1)
 
 
 def evaluate_size(problem: LearningProblem, state: parallel_fits.LearningState, models: int, map: Map = map) -> SizeResult:
-    """What rows held out say of the first so many models of a fit, each row under its own model."""
+    """Evaluate the first `models` models of a fit on validation rows, each row under its own model."""
     assert problem.valid is not None
     held, seen = ([_discrete_rows(problem, state, m, rows[m]) for m in range(models)] for rows in (problem.valid, problem.rows))
     found = [_model_of_fit(problem, state, m) for m in range(models)]
@@ -220,7 +220,7 @@ def evaluate_size(problem: LearningProblem, state: parallel_fits.LearningState, 
 
 
 def _evaluate_word_counts(models: Sequence[Harmonium], held: Sequence[Any], seen: Sequence[Any], seed: int, map: Map) -> SizeResult:
-    """The same of counts of words, each row given its length: where log Z is annealed by the lower end of what it says."""
+    """Evaluate models of word counts, each row given its length; an annealed log Z counts at the unfavourable end of its interval."""
     means, estimates = np.empty((2, len(models))), []
     for m, (h, *parts) in enumerate(zip(models, held, seen, strict=True)):
         lengths = np.unique(np.concatenate([word_counts.row_lengths(rows) for rows in parts]))
@@ -241,26 +241,26 @@ def _evaluate_word_counts(models: Sequence[Harmonium], held: Sequence[Any], seen
 
 
 def _estimate_method(estimates: Sequence[LogZEstimate]) -> str:
-    """How log Z of all models came about."""
+    """Return how log Z of all models was computed."""
     if all(one.effective is None for one in estimates):
         return "exact"
     return "annealed" if all(one.reliable for one in estimates) else "not reliable"
 
 
 def _weighted_mean(values: Sequence[float], rows: Sequence[Any]) -> float:
-    """The mean over all rows of means of the models' rows."""
+    """Return the mean over all rows from the means over each model's rows."""
     counts = np.array([part.shape[0] for part in rows], dtype=np.float64)
     return round(float(exact_arithmetic.dot(counts, np.array(values))) / float(counts.sum()), DIGITS)
 
 
 def _model_of_fit(problem: LearningProblem, state: parallel_fits.LearningState, m: int) -> Harmonium:
-    """Model m of a fit in float64."""
+    """Return model m of a fit in float64."""
     W, b, c = (np.asarray(part[m], dtype=np.float64) for part in (state.W, state.b, state.c))
     return Harmonium(W, b, c, problem.visible, problem.hidden)
 
 
 def _discrete_rows(problem: LearningProblem, state: parallel_fits.LearningState, m: int, rows: Any) -> Any:
-    """At most MOST_ROWS rows of model m in values that its units can take, divided by the deviations where those are learned."""
+    """Return at most MOST_ROWS rows of model m in values that its units can take, divided by the deviations if those are learned."""
     some = spread_evenly(rows, MOST_ROWS)
     if state.log_scale is not None:
         some = np.asarray(some, dtype=np.float64) * exact_arithmetic.exp(-state.log_scale[m].astype(np.float64))
@@ -268,7 +268,7 @@ def _discrete_rows(problem: LearningProblem, state: parallel_fits.LearningState,
 
 
 def _mean_label_posterior(h: Harmonium, rows: Array, map: Map) -> float:
-    """The mean of log p(y | v) of rows with their labels (n, D + C)."""
+    """Compute the mean of log p(y | v) of rows with their labels (n, D + C)."""
     assert h.visible.labels is not None
     C = h.visible.labels.group
     found = log_posterior(h, rows[:, :-C], map=map)
@@ -276,7 +276,7 @@ def _mean_label_posterior(h: Harmonium, rows: Array, map: Map) -> float:
 
 
 def _log_partitions(models: Sequence[Harmonium], bases: Sequence[Array], held: Sequence[Any], seed: int, map: Map) -> list[LogZEstimate]:
-    """log Z of each model."""
+    """Estimate log Z of each model."""
     h = models[0]
     fewest = min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1]))
     if fewest <= SUMMED or is_gaussian(h):
@@ -285,7 +285,7 @@ def _log_partitions(models: Sequence[Harmonium], bases: Sequence[Array], held: S
 
 
 def search_messages(sizes: Sizes) -> tuple[list[str], list[str]]:
-    """What is said of a climb: the number that was chosen and the figures of all, and a line of each for those who want to know more."""
+    """Return the messages of a search: the chosen number with the figures of all sizes, and a detailed line for each size."""
     best = sizes.best
     what = "a label of validation rows" if sizes.log_z[best] == "labels" else "a validation row"
     top = "; more than the largest may do better" if sizes.hidden[best] == LADDER[-1] else ""

@@ -1,12 +1,12 @@
-"""Deep belief networks: harmoniums learned one on the other, and the bound on their likelihood.
+"""Deep belief networks: harmoniums learned layer by layer, and the bound on their likelihood.
 
-Layer l + 1 learns from hidden states of layer l sampled given its rows.  Where its hidden units are of the kind of layer l's
-visible ones and at least as many, it begins with layer l's weights transposed and further units without weights: then
-its distribution of layer l's hidden units is layer l's own, and the bound begins at layer l's log-likelihood.
+Layer l + 1 learns from hidden states of layer l sampled given its rows.  If its hidden units have the same family as layer l's
+visible ones and are at least as many, it starts with layer l's weights transposed and further units without weights.  Then its
+distribution of layer l's hidden units is the same as layer l's, and the bound starts at layer l's log-likelihood.
 
     log p(v) ≥ −F_1(v) + Σ_l E_q[F'_l(h_l) − F_{l+1}(h_l)] − log Z_L,       q(h_l | h_{l−1}) of harmonium l,
 
-F_l is harmonium l's free energy of its visible and F'_l that of its hidden units; the Z of all but the last cancel.
+F_l is the free energy of harmonium l's visible units and F'_l that of its hidden units; the Z of all but the last cancel.
 Source: Hinton, Osindero & Teh (2006), sec. 4; Salakhutdinov & Murray (2008), sec. 5.
 """
 
@@ -44,9 +44,9 @@ class FinishedLayer:
 
 @dataclass
 class StackingState:
-    """The layer that is being learned, and those that are done."""
+    """The layer that is being learned, and the finished ones."""
 
-    grows: ClassVar[tuple[str, ...]] = ("current",)  # each layer has shapes of its own
+    grows: ClassVar[tuple[str, ...]] = ("current",)  # each layer has its own shapes
     step: int
     current: parallel_fits.LearningState
     finished: list[FinishedLayer] = field(default_factory=list)
@@ -54,9 +54,9 @@ class StackingState:
 
 @dataclass(frozen=True)
 class StackingProblem:
-    """Rows (n, D) in unit values, hidden units of each layer to learn, and the settings they share.
+    """Rows (n, D) in unit values, the numbers of hidden units of the layers to learn, and their common settings.
 
-    below  layers that are there already, the lowest first.
+    below  finished layers below these, the lowest first.
     """
 
     rows: Array
@@ -66,12 +66,12 @@ class StackingProblem:
     _layers: dict[int, parallel_fits.LearningProblem] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def settings_of(self, index: int) -> Settings:
-        """The settings of one layer to learn."""
+        """Return the settings of one layer to learn."""
         first = self.settings.visible_units if not self.below else self.below[-1].hidden.name
         return replace(self.settings, hidden=self.sizes[index], visible_units=self.settings.hidden_units if index else first)
 
     def layer(self, finished: Sequence[FinishedLayer]) -> parallel_fits.LearningProblem:
-        """The learning problem above the finished layers; a function of them, kept while it is used."""
+        """Return the learning problem above the finished layers; it is cached while it is used."""
         index = len(finished)
         if index not in self._layers:
             self._layers.clear()
@@ -83,16 +83,16 @@ class StackingProblem:
         return self._layers[index]
 
     def harmonium(self, part: FinishedLayer, index: int) -> Harmonium:
-        """A finished layer in float64."""
+        """Return a finished layer in float64."""
         settings = self.settings_of(index)
         W, b, c = (np.asarray(values, dtype=np.float64) for values in (part.W, part.b, part.c))
         return Harmonium(W, b, c, unit_family(settings.visible_units), unit_family(settings.hidden_units))
 
 
 def sample_states_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
-    """Hidden states (n, K) of the last model sampled given rows (n, D) of the first, in the type that learning takes.
+    """Sample hidden states (n, K) of the last model given rows (n, D) of the first, in the dtype that learning uses.
 
-    first  how many rows, whole blocks of them, come before these.
+    first  number of rows before these, a multiple of the block size.
     """
     for depth, h in enumerate(models):
         hidden = np.empty((len(rows), len(h.c)), dtype=np.int8 if h.hidden.two_state else np.float32)
@@ -107,23 +107,23 @@ def sample_states_above(models: Sequence[Harmonium], rows: Array, seed: int, fir
 
 
 def states_for_layer_above(models: Sequence[Harmonium], rows: Array, seed: int, first: int = 0) -> Array:
-    """`sample_states_above` of rows (n, D), counts of rate units as proportions: (n, K)."""
+    """Return `sample_states_above` of rows (n, D) with counts of rate units as proportions: (n, K)."""
     states = sample_states_above(models, rows, seed, first)
     return states if models[-1].hidden.two_state else states / np.float32(models[-1].hidden.scale)
 
 
 def transposed_initial_weights(h: Harmonium, settings: Settings) -> tuple[Array, Array, Array] | None:
-    """First parameters W (K, D'), b (K,), c (D',) of the layer above under which its visible units are distributed as h's hidden ones.
+    """Return initial parameters W (K, D'), b (K,), c (D',) of the layer above whose visible distribution is that of h's hidden units.
 
-    None if shapes forbid it.  Units beyond h's visible ones have weights of 0, which leaves the distribution as it is, and
-    different biases, so that they learn different things.
+    Returns None if the shapes do not allow it.  Units beyond h's visible ones have weights of 0, which leaves the distribution unchanged,
+    and different biases, so that they learn different things.
     """
     D, K = h.W.shape
     if settings.hidden < D or settings.hidden_units != h.visible.name:
         return None
     W, c = np.zeros((K, settings.hidden)), np.zeros(settings.hidden)
-    # With W' above, visible units c and hidden ones b the layer above has h's own marginal: the bound is tight at the start, and learning
-    # the layer can only raise it (Makin, sec. 6.8.3; Hinton, Osindero & Teh 2006).
+    # With W' above, visible biases c and hidden biases b, the layer above has h's own marginal.  The bound is tight at the start, and
+    # learning the layer can only raise it (Makin, sec. 6.8.3; Hinton, Osindero & Teh 2006).
     W[:, :D], c[:D] = h.W.T, h.b
     c[D:] = generator(settings.seed, Stream.INITIAL, step=1).standard_normal(settings.hidden - D)
     return W, h.c, c
@@ -131,9 +131,9 @@ def transposed_initial_weights(h: Harmonium, settings: Settings) -> tuple[Array,
 
 @dataclass(frozen=True)
 class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[StackingState]):
-    """The algorithm that learns the layers one after the other; its result are their models, without rows.
+    """The algorithm that learns the layers one after the other; its result is their models, without rows.
 
-    map  as of `learning_settings.Learning`.
+    map  as in `parallel_fits.RBMLearning`.
     """
 
     problem: StackingProblem
@@ -145,26 +145,26 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
 
     @property
     def steps(self) -> int:
-        """Minibatches of all layers, whose rows are as many."""
+        """The number of minibatches of all layers, which have the same number of rows."""
         updates = self.problem.settings.updates(len(self.problem.rows))
         return len(self.problem.sizes) * updates
 
     def memory(self) -> int:
-        """Bytes of the first layer's learning."""
+        """The memory of the first layer's learning in bytes."""
         return self._train_layer([]).memory()
 
     def like(self) -> StackingState:
-        """The first layer, without its start."""
+        """Return the state of the first layer without initial parameters."""
         return StackingState(0, self._train_layer([]).like())
 
     def init(self) -> StackingState:
-        """The first layer at its start.  Raises BadUsage unless there is a layer to learn."""
+        """Return the initial state of the first layer.  Raises BadUsage if there is no layer to learn."""
         if not self.problem.sizes:
             raise BadUsage("there is no layer to learn")
         return StackingState(0, self._train_layer([]).init())
 
     def step(self, state: StackingState) -> StackingState:
-        """One minibatch of the layer that is being learned; when it was its last, the next layer begins."""
+        """Run one minibatch of the current layer; after its last one, start the next layer."""
         now = self._train_layer(state.finished)
         state.current = now.step(state.current)
         state.step += 1
@@ -174,19 +174,19 @@ class LayerwiseLearning(FixedLengthAlgorithm[StackingState], HasStateShapes[Stac
         return state
 
     def progress(self, state: StackingState) -> RunProgress:
-        """With the number of the layer that is being learned, and its figure."""
+        """Return the progress with the number of the current layer and its reconstruction error."""
         layer = f"layer {len(state.finished) + 1} of {len(self.problem.sizes)}"
         inside = self._train_layer(state.finished).progress(state.current).figure
         return RunProgress(state.step, self.steps, f"{layer}, {inside}" if inside else layer, self._share(state.step))
 
     def _share(self, step: int) -> float:
-        """Of the work: a minibatch of a layer costs as its number of weights."""
+        """Return the share of the total work that is done: the cost of a minibatch is proportional to the layer's number of weights."""
         sizes = [self.problem.rows.shape[1], *self.problem.sizes]
         weights = np.cumsum([0, *(below * above for below, above in pairwise(sizes))])
         return float(np.interp(step, np.linspace(0, self.steps, len(weights)), weights / weights[-1]))
 
     def result(self, state: StackingState) -> list[RBM]:
-        """The rbm of every learned layer."""
+        """Return the rbm of every learned layer."""
         parts = [*state.finished, _finish_layer(state.current)]
         models = []
         for index, part in enumerate(parts):
@@ -201,7 +201,10 @@ def _finish_layer(state: parallel_fits.LearningState) -> FinishedLayer:
 
 
 def top_features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
-    """Hidden means of the last model, each layer's given the means of the layer below: (n, K) float32, of rate units proportions."""
+    """Compute the hidden means (n, K) float32 of the last model, each layer's given the means of the layer below.
+
+    Rate units enter as proportions.
+    """
     result = np.empty((len(rows), len(models[-1].c)), dtype=np.float32)
 
     def fill(block: slice) -> None:
@@ -215,7 +218,7 @@ def top_features(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Ar
 
 
 def reconstruct_rows(models: Sequence[Harmonium], rows: Array, map: Map = map) -> Array:
-    """Rows (n, D) carried up to the last model's hidden means and down again by means: (n, D) float64, in unit values."""
+    """Reconstruct rows (n, D): means up to the last model's hidden units and down again, (n, D) float64, in unit values."""
     means = top_features(models, rows, map).astype(np.float64) * models[-1].hidden.scale
     for h in reversed(models):
         means = h.visible_means(means)
@@ -223,7 +226,7 @@ def reconstruct_rows(models: Sequence[Harmonium], rows: Array, map: Map = map) -
 
 
 def likelihood_bounds(models: Sequence[Harmonium], rows: Array, log_partition: float, *, samples: int = 20, seed: int = 0) -> Array:
-    """Samples (samples, n) of the lower bound of log p(v) for rows (n, D): their mean over the first axis estimates it, in nats."""
+    """Sample the lower bound of log p(v) for rows (n, D): (samples, n) in nats, whose mean over the first axis estimates the bound."""
     total = np.tile(-models[0].free_energy(rows) - log_partition, (samples, 1))
     for draw in range(samples):
         values = rows
@@ -232,7 +235,7 @@ def likelihood_bounds(models: Sequence[Harmonium], rows: Array, log_partition: f
             states = np.empty_like(natural)
             h.hidden.layer().sample(natural, h.c.astype(np.float32), states, generator(seed, Stream.BOUND, unit=depth, step=draw))
             values = states.astype(np.float64)
-            # log p(v) ≥ −F₀(v) − log Z₀ + E_{h|v}[log p_above(h) − log p₀(h)].  Both are −F − log Z of h as visible units; Z₀ of the layer
-            # below is that of its transpose, so that in a chain of layers only the last log Z is left.
+            # log p(v) ≥ −F₀(v) − log Z₀ + E_{h|v}[log p_above(h) − log p₀(h)].  Both terms are −F − log Z with h as visible units.  Z₀ of
+            # the layer below equals that of its transpose, so that in a chain of layers only the last log Z remains.
             total[draw] += h.transposed().free_energy(values) - above.free_energy(values)
     return total

@@ -1,4 +1,4 @@
-"""What is to be learned: the rows of each model, how they fall into minibatches, and what is known of them beforehand."""
+"""The learning problem: the rows of each model, their minibatches, and figures of the rows that are computed beforehand."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-BLOCK = 512  # rows that are in float32 at one time
-SHARED = 100  # rows from which on a minibatch is more than one block, for several threads
-WIDE = 1 << 20  # weights from which on an update may cost what is on
-FEW = 0.25  # of the columns, that are on anywhere in a minibatch, below which it does
-SPARE = 8  # rows of working arrays beyond a block's: blocks that are shared have places of their own
+BLOCK = 512  # rows that are converted to float32 at a time
+SHARED = 100  # rows from which a minibatch is split into several blocks, for several threads
+WIDE = 1 << 20  # weights from which an update may process only the active units
+FEW = 0.25  # largest share of columns active anywhere in a minibatch for such updates
+SPARE = 8  # extra rows of working arrays beyond a block's, because each shared block has its own section
 
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What is known of the columns of a model's rows (n, D): their means (D,) float32, and which have one value in all rows, (D,) bool."""
+    """Figures of the columns of a model's rows (n, D): their means (D,) float32, and whether they are constant, (D,) bool."""
 
     mean: Array
     constant: Array
@@ -39,10 +39,10 @@ class ColumnStatistics:
 
 @dataclass(frozen=True)
 class InitialModels:
-    """M models that learning goes on from.
+    """M models that learning continues from.
 
-    epochs  that are behind them: rows are shuffled, rates fall and units are drawn as in one run of all epochs.  0: all that begins anew.
-    state   momentum, chains and means; None: they begin anew.
+    epochs  completed epochs.  Shuffling, rates and sampling continue as in one run of all epochs.  0: all of these start again.
+    state   momentum, chains and means; None: these start again.
     """
 
     W: Array
@@ -54,7 +54,7 @@ class InitialModels:
     tracked: Array | None = None  # (epochs, M, 4) trajectory.FIGURES
 
     def part(self, units: Sequence[int]) -> InitialModels:
-        """Some of the models."""
+        """Return some of the models."""
         chosen, trace = list(units), None if self.trace is None else self.trace[:, list(units)]
         known: dict[str, Any] = {} if self.state is None else vars(self.state)
         own: dict[str, Any] = {name: None if part is None else part[chosen] for name, part in known.items()}
@@ -65,16 +65,16 @@ class InitialModels:
 
 @dataclass(frozen=True)
 class LearningProblem:
-    """The rows (n_m, D) of each of M models in unit values, int8 of two-state units and float32 of others, and the settings.
+    """The rows (n_m, D) of each of M models in unit values, int8 for two-state units and float32 for others, and the settings.
 
     scored  rows (n, D) whose energies under every model are averaged over its last updates.
-    start   weights (D, K) and biases (D,), (K,) to begin every model with in place of random ones.
-    units   the models' numbers, of which their random numbers are functions; None: 0 … M−1.
-    most    rows of the largest model of all, where these are some of them; 0: of these.
-    valid   rows held out of each model, which are looked at while it learns.
-    told    rows (n, D) of all classes, which models of classes tell apart at each look.
-    begun   models that learning goes on from.
-    known   which entries of the rows are known, (n_m, D) bool; None: all.
+    start   initial weights (D, K) and biases (D,), (K,) of every model, instead of random ones.
+    units   the models' numbers, which determine their random numbers; None: 0 … M−1.
+    most    rows of the largest of all models, if these are only some of them; 0: of these.
+    valid   validation rows of each model, which are evaluated during learning.
+    told    rows (n, D) of all classes, which models of classes classify at each evaluation.
+    begun   models that learning continues from.
+    known   mask of the known entries of the rows, (n_m, D) bool; None: all.
     Raises DataError unless every model has rows, all of one width, with values of the visible units.
     """
 
@@ -124,7 +124,7 @@ class LearningProblem:
             raise BadUsage(f"average_scores must be from 1 to the number of updates, not {self.settings.average_scores}")
 
     def part(self, units: Sequence[int]) -> LearningProblem:
-        """Some of the models alone, which learn as they do among all."""
+        """Return the problem of some of the models, which learn exactly as among all."""
         return replace(
             self,
             rows=[self.rows[m] for m in units],
@@ -136,7 +136,7 @@ class LearningProblem:
         )
 
     def unit(self, model: int) -> int:
-        """The number of a model among all that are learned, here and elsewhere."""
+        """Return the number of a model among all models, including those of other shards."""
         return model if self.units is None else self.units[model]
 
     @property
@@ -150,26 +150,26 @@ class LearningProblem:
         return unit_family(self.settings.hidden_units)
 
     def visible_mean(self, model: int) -> Array:
-        """The mean of a model's rows, (D,) float32."""
+        """Return the mean of a model's rows, (D,) float32."""
         return self._seen(model).mean
 
     def constant(self, model: int) -> Array:
-        """Visible columns whose weights stay 0 in a model, because they have one value in all its rows, (D,) bool."""
+        """Return the visible columns (D,) bool whose weights stay 0 in a model because they are constant in its rows."""
         return self._seen(model).constant
 
     def base(self, model: int) -> Array:
-        """Natural parameters of independent columns with the means of a model's rows, (D,) float32."""
+        """Return the natural parameters of independent columns with the means of a model's rows, (D,) float32."""
         found: Array = self.rates(model).astype(np.float32)
         return found
 
     def rates(self, model: int) -> Array:
-        """The same, (D,) float64."""
+        """Return these natural parameters of independent columns, (D,) float64."""
         if model not in self._bases:
             self._bases[model] = self.visible.base_rate(self.rows[model])
         return self._bases[model]
 
     def _seen(self, model: int) -> ColumnStatistics:
-        """What the columns of a model's rows are like, from one pass over them."""
+        """Compute the figures of the columns of a model's rows in one pass over them."""
         if model not in self._columns:
             rows = self.rows[model]
             first, constant = rows[:1][0], np.ones(rows.shape[1], dtype=bool)
@@ -181,7 +181,7 @@ class LearningProblem:
 
     @property
     def wide(self) -> bool:
-        """Whether the models are so wide, and so little of them is on, that updates are made by `wide`."""
+        """Whether the models are so large, and their rows so sparse, that `sparse_updates` is used."""
         settings, D = self.settings, int(self.rows[0].shape[1])
         plain = settings.algorithm == "cd" and settings.mean_field == "none" and settings.optimizer == "momentum" and self.known is None
         other = (settings.l1_decay, settings.non_negative, settings.sparsity_target, settings.average, settings.average_scores)
@@ -194,20 +194,23 @@ class LearningProblem:
         return all(float((1.0 - (1.0 - share.astype(np.float64)) ** batch).mean()) < FEW for share in shares)
 
     def batches(self, model: int) -> int:
-        """Minibatches in an epoch of one model."""
+        """Return the number of minibatches in an epoch of one model."""
         return self.settings.batches(len(self.rows[model]))
 
     def completed_minibatches(self, model: int) -> int:
-        """Minibatches of a model that an earlier run has done."""
+        """Return the number of minibatches of a model that an earlier run has completed."""
         return 0 if self.begun is None else self.begun.epochs * self.batches(model)
 
     def updates(self, model: int) -> int:
-        """Minibatches in all of one model."""
+        """Return the total number of minibatches of one model."""
         return self.settings.updates(len(self.rows[model]))
 
     @property
     def chains(self) -> int:
-        """Persistent chains per model: as set, else those of the largest minibatch, shorter ones with words; of rpcd at least RENEWED."""
+        """The number of persistent chains per model.
+
+        It is the setting if given, else the size of the largest minibatch, plus shorter ones for words; for rpcd at least RENEWED.
+        """
         most = self.most or max(map(len, self.rows))
         least = RENEWED if self.settings.algorithm == "rpcd" else 0
         rows = min(self.settings.batch_size or most, most)
@@ -215,7 +218,7 @@ class LearningProblem:
         return self.settings.chains or max(rows + shorter, least)
 
     def order(self, model: int, epoch: int) -> Array | ShuffledOrder:
-        """The order of a model's rows in one epoch, (n,).  A function of (seed, model, epoch), kept while it is used."""
+        """Return the order of a model's rows in one epoch, (n,).  It is a function of (seed, model, epoch) and cached while it is used."""
         held, order = self._orders.get(model, (-1, None))
         if held != epoch or order is None:
             rows, draws = self.rows[model], partial(generator, self.settings.seed, Stream.SHUFFLE, unit=self.unit(model), step=epoch)
@@ -224,7 +227,7 @@ class LearningProblem:
         return order
 
     def scratch(self) -> PhaseScratch:
-        """This thread's working arrays."""
+        """The working arrays of this thread."""
         if not hasattr(self._scratch, "arrays"):
             batch = max(-(-len(rows) // self.batches(m)) for m, rows in enumerate(self.rows))
             most = max(batch, self.chains) if self.settings.persistent else batch

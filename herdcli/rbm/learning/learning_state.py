@@ -1,4 +1,4 @@
-"""Where the learning of M harmoniums stands."""
+"""The learning state of M harmoniums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from herdcli.schema import Array, array
 
 @dataclass
 class BestModels:
-    """The best of the models that were looked at, and what was seen."""
+    """The best evaluated models, and the figures of all evaluations."""
 
     W: Array = array("M D K", "pair weights", kind="f", finite=True)
     b: Array = array("M D", "visible biases", kind="f", finite=True)
@@ -33,7 +33,7 @@ class ParameterMeans:
 
 @dataclass
 class TrackingParticles:
-    """Particles that carry log Z along, in populations of n rows, and the parameters that they follow."""
+    """Particles that track log Z, in populations of n rows, and the parameters that they have reached."""
 
     values: Array = array("M P n D", "visible units, float32", kind="f")
     log_weights: Array = array("M P n", "log weight since the last resampling", kind="f")
@@ -47,7 +47,7 @@ class TrackingParticles:
 
 @dataclass
 class LaggedWeights:
-    """Weights that are not up to date: where each row of W is, and what becomes of it (see `wide`)."""
+    """Bookkeeping of weights that are not up to date: the last update of each row of W, and the pending changes (see `sparse_updates`)."""
 
     rows: Array = array("M D", "place in the tables that a visible unit's weights are up to date at", kind="i")
     now: Array = array("M", "the place of the last update", kind="i")
@@ -63,7 +63,7 @@ class LaggedWeights:
 
 @dataclass
 class LearningState:
-    """M models and all that their future depends on.  Float32 but for the trace."""
+    """M models and everything that their further learning depends on.  Float32 except for the trace."""
 
     step: int
     W: Array = array("M D K", "pair weights", kind="f", finite=True)
@@ -91,6 +91,6 @@ class LearningState:
     energy: Array | None = array("n M", "sum of the standardised energies of the rows to score", kind="f", optional=True)
 
     def moved(self, m: int, name: str, units: slice) -> tuple[Array, Array, Array | None]:
-        """Some of the parameters W, b or c of model m with what an update keeps of them: momentum, and mean squares if there are any."""
+        """Return some of the parameters W, b or c of model m with its momentum, and its mean squares if any."""
         square = getattr(self, f"{name}_square")
         return getattr(self, name)[m][units], getattr(self, f"{name}_velocity")[m][units], None if square is None else square[m][units]

@@ -1,14 +1,15 @@
-"""Parallel tempering of counts of words as the second phase of learning: the lengths of a minibatch's rows are the temperatures.
+"""Parallel tempering of word counts as the second phase of learning: the lengths of a minibatch's rows act as temperatures.
 
 Hidden states of rows of N words have  p_N(h) ∝ h(h) e^{c·h + N G(h)},  G(h) = log Σ_j e^{b_j + (W h)_j},  so that the number of words is
-an inverse temperature.  Many words leave hidden states no choice: a chain of long rows stays where it began, and contrastive divergence
-never learns how much mass the model has elsewhere.  Here every row of the minibatch has a chain of its length, and some more are
-shorter, down to a single word, where hidden states are nearly free.  Neighbours r, s exchange hidden states with probability
+an inverse temperature.  With many words hidden states are almost determined: a chain of long rows stays where it started, and
+contrastive divergence never learns how much mass the model has elsewhere.  Here every row of the minibatch has a chain of its length, and
+some more chains are shorter, down to a single word, where hidden states are nearly free.  Neighbours r, s exchange hidden
+states with probability
 
     min(1, e^{(N_s − N_r) (G(h_r) − G(h_s))}),
 
-even pairs and odd ones in turn; then each chain draws its words, and hidden states given these.
-Sources: Desjardins, Courville, Bengio, Vincent & Delalleau (2010), whose temperatures these lengths take the place of; the model:
+for even and odd pairs alternately; then each chain draws its words, and hidden states given these.
+Sources: Desjardins, Courville, Bengio, Vincent & Delalleau (2010), whose temperatures are replaced by lengths; for the model:
 Salakhutdinov & Hinton (2009).
 """
 
@@ -22,13 +23,13 @@ from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rbm.units.words import MultinomialLayer, softmax_weights
 from herdcli.schema import Array
 
-EXCHANGES = 10  # turns of a sweep, of even pairs and of odd ones
+EXCHANGES = 10  # rounds of exchanges in a sweep, alternately of even and odd pairs
 
 
 def tempered_phases(
     sweeper: GibbsSweeper, rows: Array, chain: Array, sweeps: int, count: int, reconstruct: bool, scratch: PhaseScratch
 ) -> PhaseBlock:
-    """The phases of rows (n, D) of a minibatch of `count`, and of chains (m, K), hidden states that are moved on in place."""
+    """Compute the phases of rows (n, D) in a minibatch of `count`, and of chains (m, K), hidden states that are updated in place."""
     n, m = len(rows), len(chain)
     error, sparse = data_phase(sweeper, rows, count, reconstruct, scratch)
     lengths, kept = ladder_lengths(scratch.v[:n].sum(axis=1).round().astype(np.int64), m)
@@ -41,16 +42,17 @@ def tempered_phases(
         shown = words.drawn(natural[places], sweeper.draws)
         inputs = exact_arithmetic.product(shown, sweeper.W)
         sweeper.hidden.sample(inputs, sweeper.c, chain, sweeper.draws)
-    scratch.v[n + kept : n + m], scratch.h[n + kept : n + m] = 0.0, 0.0  # products are of all that a block has room for
+    scratch.v[n + kept : n + m], scratch.h[n + kept : n + m] = 0.0, 0.0  # products use the whole block, so the unused rows are set to 0
     scratch.v[n : n + kept] = shown[counted]
     np.multiply(inputs[counted], shares[:, None], out=scratch.h[n : n + kept])
     return PhaseBlock(scratch.v[: n + kept], scratch.h[: n + kept], n, sparse, None, error, persistent=True, shares=shares)
 
 
 def ladder_lengths(lengths: Array, chains: int) -> tuple[Array, int]:
-    """Lengths (m,) of so many chains, ascending, for rows of the given ones (n,); and how many, the last, stand for the rows.
+    """Return ascending lengths (m,) of the chains for rows of given lengths (n,), and how many of them, the last, represent rows.
 
-    More chains than rows: the first are shorter than all rows, down to one word, evenly in the logarithm.  Fewer: evenly spread over rows.
+    With more chains than rows, the first chains are shorter than all rows, down to one word, evenly spaced in the logarithm.  With fewer,
+    the chains are evenly spread over the rows.
     """
     n, own = len(lengths), np.sort(lengths)
     if chains < n:
@@ -62,7 +64,7 @@ def ladder_lengths(lengths: Array, chains: int) -> tuple[Array, int]:
 
 
 def exchange_lengths(growth: Array, lengths: Array, draws: np.random.Generator) -> Array:
-    """Which chain's states each chain has once neighbours have exchanged theirs, (m,), from G (m,) of the states and lengths (m,)."""
+    """Return the indices (m,) of the chains whose states each chain has after exchanges, from G (m,) of the states and lengths (m,)."""
     places = np.arange(len(lengths))
     for turn in range(EXCHANGES):
         low = np.arange(turn % 2, len(lengths) - 1, 2)

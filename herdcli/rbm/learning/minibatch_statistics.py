@@ -1,11 +1,12 @@
-"""The statistics of one minibatch in blocks of rows that several threads, or several processes, may take.
+"""The statistics of one minibatch, computed in blocks of rows by several threads or several processes.
 
-A block is some rows of the minibatch and as many of its chains, with random numbers of its own: what it shows, values v above chains v~
-and means h above h~ of both, depends on its number alone and not on who takes it.  The statistics Σ v h' of all blocks are a product
-of these arrays, made in slices of the visible units; where blocks and slices are cut depends on shapes alone, so that the bytes are the
-same on any number of threads.  A minibatch of fewer than 100 rows is one block and one slice.
+A block consists of some rows of the minibatch and as many of its chains, with random numbers of its own.  Its results are the values v
+above the chains' v~, and the means h above h~ of both; they depend on its number alone and not on who computes it.  The statistics
+Σ v h' of all blocks are a product of these arrays, computed in slices of the visible units.  The boundaries of blocks and slices
+depend on shapes alone, so that the bytes are the same on any number of threads.  A minibatch of fewer than 100 rows is one block and one
+slice.
 
-Blocks of 512 rows together are a group, whose statistics are added to those of the groups before: other processes can take whole groups.
+Blocks of 512 rows together are a group, whose statistics are added to those of the groups before: other processes can compute whole groups.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ from herdcli.schema import Array
 T = TypeVar("T")
 R = TypeVar("R")
 
-ROWS = 64  # of a block, about; blocks are two or four or six, so that two threads have as many
-SLICES = 4  # of the visible units
-YOUNG = 40  # updates that a chain has behind it at most, after few updates; later a hundred
-FAIR = 10  # chains, one of which begins anew at no row
-RENEWAL_PART = 2**32  # whose missing entries are those of rows that chains begin anew at: no block has this number
+ROWS = 64  # approximate rows of a block; there are two or four or six blocks, so that two threads have as many
+SLICES = 4  # slices of the visible units
+YOUNG = 40  # largest age of a chain in updates after few updates; later a hundred
+FAIR = 10  # one in so many renewed chains starts at random hidden states instead of a row
+RENEWAL_PART = 2**32  # stream of the missing entries of rows that renewed chains start at: no block has this number
 
 
 @dataclass(frozen=True)
 class BatchBlock:
-    """One block: its number, its rows and chains of the minibatch, and where in Scratch its values and what it has once for a row stand."""
+    """One block: its number, its rows and chains of the minibatch, and the sections of Scratch for its values and for its rows."""
 
     number: int
     rows: slice
@@ -59,7 +60,7 @@ class BatchBlock:
 
 
 def split_minibatch(rows: int, chains: int) -> list[list[BatchBlock]]:
-    """The blocks of a minibatch of so many rows and chains; those of one list are in memory together."""
+    """Split a minibatch of this many rows and chains into blocks; those of one list are in memory together."""
     found: list[list[BatchBlock]] = []
     number = 0
     for start in range(0, max(rows, chains), BLOCK):
@@ -75,38 +76,38 @@ def split_minibatch(rows: int, chains: int) -> list[list[BatchBlock]]:
 
 
 def visible_slices(units: int, rows: int) -> list[slice]:
-    """The visible units in slices that several threads take the step of; of few rows all of them in one."""
+    """Return slices of the visible units that several threads can update; one slice for few rows."""
     count = 1 if rows < SHARED else min(SLICES, units)
     return [slice(*ends) for ends in pairwise(i * units // count for i in range(count + 1))]
 
 
 @dataclass(frozen=True)
 class BatchStatistics:
-    """Statistics of the rows minus those of the second phase: b (D,), c (K,) float32, and those of pairs as they are asked for."""
+    """Statistics of the rows minus those of the second phase: b (D,), c (K,) float32, and those of pairs, which are computed on demand."""
 
     b: Array
     c: Array
     error: float  # summed squared reconstruction error of the rows
     hidden: Array  # (K,) mean of E[h | v] over the rows
-    W: Array  # (D, K) where those of pairs are, or will be
-    blocks: tuple[PhaseBlock, ...] = ()  # that they are still to be made of; none: they are there
-    v: Array | None = None  # (n + m, D), (n + m, K) of these blocks together
+    W: Array  # (D, K) memory for the pair statistics
+    blocks: tuple[PhaseBlock, ...] = ()  # blocks whose pairs are still to be computed; none: W has them
+    v: Array | None = None  # (n + m, D), and h (n + m, K), of these blocks together
     h: Array | None = None
-    chains: int = 0  # m, of all blocks
-    there: bool = False  # whether those of pairs are there all the same: blocks are the last of several groups
-    shown: tuple[tuple[Array, Array], ...] = ()  # what the chains of several groups show, where it is asked for
+    chains: int = 0  # m, the chains of all blocks
+    there: bool = False  # whether W already has pairs of earlier groups, to which these blocks are added
+    shown: tuple[tuple[Array, Array], ...] = ()  # visible values and hidden means of the chains of several groups, if requested
 
     def second(self) -> tuple[Array, Array]:
-        """What chains show: v~ (m, D), and E[h | v~] (m, K)."""
+        """Return the chains' visible values v~ (m, D) and hidden means E[h | v~] (m, K)."""
         if self.shown:
             v, h = map(np.concatenate, zip(*self.shown, strict=True))
             return v, h
         v, h = (np.concatenate([getattr(block, name)[block.rows :] for block in self.blocks]) for name in ("v", "h"))
-        h *= np.float32(-self.chains)  # blocks have them divided by −m
+        h *= np.float32(-self.chains)  # blocks store them divided by −m
         return v, h
 
     def pairs(self, units: slice) -> Array:
-        """Those of some visible units, (d, K)."""
+        """Return the pair statistics of some visible units, (d, K)."""
         W: Array = self.W[units]
         if self.v is None or self.h is None or self.there:
             return W
@@ -120,7 +121,10 @@ class BatchStatistics:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Rows (n, D) of a minibatch that are in memory together, with chains (m, K) where they persist.  number  of their first block."""
+    """Rows (n, D) of a minibatch that are in memory together, with their persistent chains (m, K) if any.
+
+    number  of their first block.
+    """
 
     rows: Array
     chain: Array | None
@@ -129,23 +133,23 @@ class RowGroup:
 
 @dataclass
 class MinibatchSource:
-    """The groups of the minibatch that is under way, as a source of blocks."""
+    """The groups of the current minibatch, as a source of blocks."""
 
     groups: list[RowGroup] = field(default_factory=list)
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of groups."""
         return len(self.groups)
 
     def take(self, first: int, last: int) -> Iterator[RowGroup]:
-        """Groups first … last − 1."""
+        """Yield the groups first … last − 1."""
         yield from self.groups[first:last]
 
 
 @dataclass(frozen=True)
 class RemoteGroups:
-    """Other processes that take the groups of each minibatch."""
+    """Other processes that compute the groups of each minibatch."""
 
     minibatch: MinibatchSource
     spread: RemoteSource
@@ -153,10 +157,10 @@ class RemoteGroups:
 
 @dataclass(frozen=True)
 class UpdateContext(OfBlocks):
-    """What the blocks of one update need of their model, W (D, K), b (D,), c (K,), wherever they are taken.
+    """The parameters W (D, K), b (D,), c (K,) and settings that the blocks of one update need, in any process.
 
-    counts  rows and chains of the minibatch.  driven  the parameters that chains are moved by, where fast weights are added to them.
-    hidden  whether hidden means of the rows are asked for.  betas, base  of chains at several temperatures.
+    counts  rows and chains of the minibatch.  driven  the parameters that move the chains, if fast weights are added to them.
+    hidden  whether hidden means of the rows are requested.  betas, base  of chains at several temperatures.
     """
 
     settings: Settings
@@ -174,7 +178,7 @@ class UpdateContext(OfBlocks):
     base: Array | None = None
 
     def block(self, rows: Array, chain: Array | None, room: PhaseScratch, number: int) -> PhaseBlock:
-        """The phases of block `number`, of rows (n, D) and chains (m, K), which are moved on in place."""
+        """Compute the phases of block `number`, of rows (n, D) and chains (m, K), which are updated in place."""
         settings, visible, hidden = self.settings, unit_family(self.settings.visible_units), unit_family(self.settings.hidden_units)
         draws = generator(settings.seed, Stream.GIBBS, unit=self.unit, step=self.step, part=number)
         own = GibbsSweeper(self.W, self.b, self.c, visible.layer(), hidden.layer(), draws)
@@ -192,23 +196,23 @@ class UpdateContext(OfBlocks):
         return persistent_phases(own, driving, rows, chain, self.sweeps, self.counts, self.reconstruct, room)
 
     def margins(self, block: PhaseBlock) -> tuple[Array, Array, Array]:
-        """What a block adds to the statistics of visible units (D,) and of hidden ones (K,), and the sum of its rows' hidden means (K,)."""
+        """Return a block's contribution to the visible (D,) and hidden (K,) statistics, and the sum (K,) of its rows' hidden means."""
         signs = np.full(len(block.v), -1.0 / self.counts[1], dtype=np.float32)
         signs[: block.rows] = 1.0 / self.counts[0]
         if block.shares is not None:
             signs[block.rows :] = block.shares
         none = np.zeros_like(self.c)
-        # All columns' weights are what c of words would be.
+        # For word counts, hidden biases are equivalent to weights that all columns share, and have no gradient of their own.
         above = none if unit_family(self.settings.visible_units).multinomial else block.h.sum(axis=0)
         return exact_arithmetic.product(signs, block.v), above, block.h[: block.rows].sum(axis=0) if self.hidden else none
 
     def together(self, blocks: tuple[PhaseBlock, ...], scratch: PhaseScratch, stop: int) -> BatchStatistics:
-        """The pairs of the blocks of a group, still to be made, of the first `stop` rows of the working arrays."""
+        """Make the statistics of a group from its blocks, with pairs to be computed from the first `stop` rows of the scratch arrays."""
         b, c = np.zeros_like(self.b), np.zeros_like(self.c)
         return BatchStatistics(b, c, 0.0, np.zeros_like(c), scratch.pairs, blocks, scratch.v[:stop], scratch.h[:stop], self.counts[1])
 
     def __call__(self, block: RowGroup) -> dict[str, Array]:
-        """What a group adds: pairs W (D, K); of each of its blocks what `margins` has, and the error; its chains (m, K), moved on."""
+        """Compute a group's results: pairs W (D, K), the `margins` and error of each block, and its updated chains (m, K)."""
         chain = None if block.chain is None else block.chain.copy()
         parts = split_minibatch(len(block.rows), len(block.rows if chain is None else chain))[0]
         scratch = PhaseScratch.of(parts[-1].once.stop, *self.W.shape)
@@ -235,7 +239,10 @@ def batch_statistics(
     map: Map = map,
     away: RemoteGroups | None = None,
 ) -> BatchStatistics:
-    """Those of the rows in `order` (n,) less those of model m's second phase; reconstruct: with the error of persistent algorithms."""
+    """Compute the statistics of the rows in `order` (n,) minus those of model m's second phase.
+
+    reconstruct  compute the error of persistent algorithms too.
+    """
     if problem.settings.joint in ("discriminative", "hybrid"):
         return _label_statistics(problem, state, m, order, step, reconstruct, map)
     return _likelihood_statistics(problem, state, m, order, step, reconstruct, map, away)
@@ -251,7 +258,7 @@ def _likelihood_statistics(
     map: Map,
     away: RemoteGroups | None = None,
 ) -> BatchStatistics:
-    """Those of the log-likelihood of rows, by whatever algorithm."""
+    """Compute the statistics of the log-likelihood of rows by the algorithm of the settings."""
     settings = problem.settings
     if settings.algorithm in EXACT_PHASES or settings.algorithm == "tap":
         rows, layers = _select_rows(problem, state, m, order, step).astype(np.float32), (problem.visible, problem.hidden)
@@ -282,7 +289,7 @@ def _likelihood_statistics(
         if len(groups) == 1:
             return together
         if settings.optimizer == "natural":
-            shown.append(together.second())  # copies: the next group's blocks take the same room
+            shown.append(together.second())  # copies: the next group's blocks use the same memory
         map_items(map, together.pairs, visible_slices(len(b), max(n, chains)))
         W = scratch.pairs + W if group is not groups[0] else scratch.pairs.copy()
     return replace(together, W=W, there=True, shown=tuple(shown))
@@ -297,7 +304,7 @@ def _remote_statistics(
     groups: list[list[BatchBlock]],
     away: RemoteGroups,
 ) -> BatchStatistics:
-    """The same sums in the same order, of groups that other processes take."""
+    """Compute the same sums in the same order from groups that other processes compute."""
     sent = [(slice(group[0].rows.start, group[-1].rows.stop), slice(group[0].chains.start, group[-1].chains.stop)) for group in groups]
     away.minibatch.groups = [
         RowGroup(
@@ -322,7 +329,7 @@ def _remote_statistics(
 
 
 def batch_rows(problem: LearningProblem, state: LearningState, m: int, order: Array) -> Array:
-    """Rows of a model (n, D) float32, divided by the deviations where those are learned."""
+    """Return rows of a model (n, D) float32, divided by the deviations if those are learned."""
     rows: Array = problem.rows[m][order].astype(np.float32)
     return rows if state.log_scale is None else rows * exact_arithmetic.exp(-state.log_scale[m])
 
@@ -330,7 +337,7 @@ def batch_rows(problem: LearningProblem, state: LearningState, m: int, order: Ar
 def _label_statistics(
     problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, reconstruct: bool, map: Map
 ) -> BatchStatistics:
-    """Those of log p(y | v), with a share of those of log p(v, y) where learning is hybrid."""
+    """Compute the statistics of log p(y | v), with a share of those of log p(v, y) if learning is hybrid."""
     settings, own = problem.settings, block_sweeper(problem, state, m, step)
     found = classification_rbm.discriminative_gradient(own, problem.visible, problem.hidden, batch_rows(problem, state, m, order))
     if settings.joint == "hybrid":
@@ -342,31 +349,31 @@ def _label_statistics(
 
 
 def _adapt_temperatures(state: LearningState, m: int, blocks: Sequence[PhaseBlock]) -> None:
-    """Move the temperatures on by what was refused in all blocks."""
+    """Adapt the temperatures to the refused exchanges of all blocks."""
     seen = [block.rejected for block in blocks if block.rejected is not None]
     if seen and state.betas is not None and state.rejected is not None:
         parallel_tempering.adapt_temperatures(state.betas[m], state.rejected[m], np.mean(seen, axis=0))
 
 
 def map_items(map: Map, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Results of `work` for all items in their order; of a single item in this thread."""
+    """Return the results of `work` for all items in their order; a single item is computed in this thread."""
     return [work(items[0])] if len(items) == 1 else list(map(work, items))
 
 
 def block_sweeper(problem: LearningProblem, state: LearningState, m: int, step: int, number: int = 0) -> GibbsSweeper:
-    """Model m as it is sampled in one block of one update."""
+    """Return the Gibbs sampler of model m in one block of one update."""
     draws = generator(problem.settings.seed, Stream.GIBBS, unit=problem.unit(m), step=step, part=number)
     return GibbsSweeper(state.W[m], state.b[m], state.c[m], problem.visible.layer(), problem.hidden.layer(), draws)
 
 
 def renew_chains(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int) -> None:
-    """Let one in RENEWED chains of model m begin anew, each in turn, at hidden states given rows of the minibatch, order (n,).
+    """Restart one in RENEWED chains of model m, in rotation, at hidden states given rows of the minibatch, order (n,).
 
-    Chains that nothing sends back can stay on the wrong side of a barrier that learning has raised: the share of them that is there is
-    not that of the rows, and biases and weights go on to grow from it for as long.  A chain of a hundred sweeps comes from a row.  Where
-    all do, nothing tells how much mass the model has where: of rows in two far clouds all of it can end in either.  So one in FAIR chains
-    begins at hidden states that are on by a fair coin, and falls to whichever side the model leans to, which learning then lowers; more
-    of them cost likelihood on real rows.
+    Without restarts chains can stay on the wrong side of a barrier that learning has raised.  The share of chains there then differs
+    from that of the rows, and biases and weights keep growing from the difference.  So each chain restarts at a row after a hundred sweeps.
+    If all did, nothing would show how much mass the model has in each region: with rows in two distant clouds all of it can end in either.
+    So one in FAIR chains starts at hidden states that are on by a fair coin.  It moves to the side that the model favours, which learning
+    then lowers; more such chains cost likelihood on real rows.
     """
     if state.chain is None:
         return
@@ -388,7 +395,7 @@ def renew_chains(problem: LearningProblem, state: LearningState, m: int, order: 
 def _update_context(
     problem: LearningProblem, state: LearningState, m: int, step: int, counts: tuple[int, int], reconstruct: bool
 ) -> UpdateContext:
-    """What the blocks of an update of model m need of it."""
+    """Collect the parameters and settings that the blocks of an update of model m need."""
     settings = problem.settings
     return UpdateContext(
         settings,
@@ -408,14 +415,14 @@ def _update_context(
 
 
 def _driving_parameters(state: LearningState, m: int) -> tuple[Array, Array, Array] | None:
-    """The parameters that chains are moved by, where fast weights are added to them."""
+    """Return the parameters that move the chains, if fast weights are added to them; otherwise None."""
     if state.W_fast is None or state.b_fast is None or state.c_fast is None:
         return None
     return state.W[m] + state.W_fast[m], state.b[m] + state.b_fast[m], state.c[m] + state.c_fast[m]
 
 
 def _select_rows(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, number: int = 0) -> Array:
-    """Rows as they are stored; divided by the deviations where those are learned, their missing entries drawn given the others."""
+    """Return rows as they are stored, divided by the deviations if those are learned, with missing entries sampled given the others."""
     if problem.known is not None:
         draws = generator(problem.settings.seed, Stream.MISSING, unit=problem.unit(m), step=step + 1, part=number)
         return missing_values.sample_missing(
@@ -428,7 +435,7 @@ def _select_rows(problem: LearningProblem, state: LearningState, m: int, order: 
 def _block_phases(
     problem: LearningProblem, state: LearningState, m: int, order: Array, phases: UpdateContext, scratch: PhaseScratch, part: BatchBlock
 ) -> PhaseBlock:
-    """The phases of one block, of rows and chains that are here."""
+    """Compute the phases of one block whose rows and chains are in this process."""
     R = 1 if state.betas is None else state.betas.shape[1]
     chain = None if state.chain is None else state.chain[m, part.chains.start * R : part.chains.stop * R]
     return phases.block(

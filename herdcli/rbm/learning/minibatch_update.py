@@ -1,4 +1,4 @@
-"""One minibatch of one model, and what is noted of it; the statistics are in `minibatch`, the step along them in `descent`."""
+"""One minibatch of one model and the figures recorded with it; see `minibatch_statistics` for statistics and `gradient_step` for steps."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ from herdcli.rbm.normalizability import project_weights
 from herdcli.schema import Array
 
 FAST = ("W_fast", "b_fast", "c_fast")
-LARGEST = 1e3  # parameters beyond it have diverged
+LARGEST = 1e3  # larger parameters have diverged
 
 
 def update_model(problem: LearningProblem, state: LearningState, m: int, map: Map = map, away: RemoteGroups | None = None) -> None:
-    """One minibatch of model m; `map` may take its blocks of rows and slices of weights on threads, other processes its groups."""
+    """Run one minibatch of model m.
+
+    `map` may run its blocks of rows and slices of weights on threads; `away` are other processes that compute its groups.
+    """
     settings, batches, step = problem.settings, problem.batches(m), state.step + problem.completed_minibatches(m)
     epoch, batch = divmod(step, batches)
     n = len(problem.rows[m])
@@ -49,7 +52,7 @@ def update_model(problem: LearningProblem, state: LearningState, m: int, map: Ma
     state.trace[epoch, m] += error / (problem.rows[m].shape[1] * (n if each else len(order)) * problem.visible.scale**2)
     for index, units in ((1, problem.visible), (2, problem.hidden)):
         if units.standard_normal and np.isfinite(largest[index]):
-            largest[index] = 0.0  # a bias is a mean and has no natural bound
+            largest[index] = 0.0  # a bias encodes a mean and has no natural bound
     if not np.max(largest) <= LARGEST:
         which = f"model {problem.unit(m)}" if len(problem.rows) > 1 or problem.units else "the model"
         raise Diverged(
@@ -69,7 +72,7 @@ def update_model(problem: LearningProblem, state: LearningState, m: int, map: Ma
 def _descend_model(
     problem: LearningProblem, state: LearningState, m: int, order: Array, step: int, statistics: BatchStatistics, map: Map
 ) -> list[float]:
-    """Move all parameters of model m along the statistics; the largest absolute values of W, b and c."""
+    """Move all parameters of model m along the statistics.  Returns the largest absolute values of W, b and c."""
     gradient = None if state.log_scale is None else _variance_gradient(problem, state, m, order, step)
     largest = descend(problem, state, m, order, step, statistics, map)
     if state.log_scale is not None and gradient is not None:
@@ -80,7 +83,7 @@ def _descend_model(
 
 
 def _variance_gradient(problem: LearningProblem, state: LearningState, m: int, order: Array, step: int) -> Array:
-    """The gradient along the log deviations (D,), which is 0 in columns of one value and in those of a label."""
+    """Compute the gradient along the log deviations (D,), which is 0 in constant columns and in those of a label."""
     found = log_deviation_gradient(block_sweeper(problem, state, m, step), batch_rows(problem, state, m, order))
     found[problem.constant(m)] = 0.0
     if problem.visible.labels is not None:
@@ -89,18 +92,18 @@ def _variance_gradient(problem: LearningProblem, state: LearningState, m: int, o
 
 
 def _average_parameters(state: LearningState, mean: ParameterMeans, m: int, number: int) -> None:
-    """Take the parameters of an update into the running means, if it is one of the last: number 0, 1, …"""
+    """Include the parameters of update number 0, 1, … in the running means, if it is one of the last."""
     if number >= 0:
         for name in ("W", "b", "c"):
             total = getattr(mean, name)[m]
             if number == 0:
-                total[...] = 0.0  # a run that goes on has a mean of its first end
-            # The mean of n + 1 numbers is that of n moved by 1/(n + 1) of the way to the new one; the sum is never held.
+                total[...] = 0.0  # in a continued run the means are those of its first end
+            # The mean of n + 1 numbers is that of n moved by 1/(n + 1) of the way to the new one; the sum itself is never stored.
             total += (getattr(state, name)[m] - total) / np.float32(number + 1)
 
 
 def _track_likelihood(problem: LearningProblem, state: LearningState, track: TrackingParticles, m: int, step: int, map: Map) -> None:
-    """Carry the rows that keep log Z on to the parameters of now, or to the means that the run ends with, and note the epoch's figures."""
+    """Carry the particles that track log Z to the current parameters, or to the means at the end, and record the epoch's figures."""
     ended = state.mean if state.mean is not None and step == problem.updates(m) - 1 else state
     point = likelihood_tracking.PathPoint(ended.W[m], ended.b[m], ended.c[m])
     likelihood_tracking.carry_particles(problem, m, track, point, step, map)
@@ -116,7 +119,10 @@ def _track_likelihood(problem: LearningProblem, state: LearningState, track: Tra
 
 
 def _evaluate_validation(problem: LearningProblem, state: LearningState, best: BestModels, m: int, epochs: int) -> None:
-    """See how model m does on rows held out, if it is time to; keep it if it does best, stop it if it has not done better for long."""
+    """Evaluate model m on validation rows if an evaluation is due.
+
+    The model is kept if it is the best, and stopped if it has not improved for long.
+    """
     settings = problem.settings
     if problem.valid is None or (epochs % settings.every and epochs < settings.epochs):
         return
@@ -131,7 +137,7 @@ def _evaluate_validation(problem: LearningProblem, state: LearningState, best: B
     if best.densities is not None and problem.told is not None:
         best.densities[number, m] = validation.row_densities(h, problem.told[:], log_z)
     if problem.known is not None:
-        best.figures[number, m, 2] = np.nan  # what is there of a training row has another free energy than the row
+        best.figures[number, m, 2] = np.nan  # the known part of a training row has another free energy than the whole row
     looks = validation_criterion(best.figures)[:, m]
     if not best.epoch[m] or looks[number] > np.nanmax(looks[:number], initial=-np.inf):
         best.W[m], best.b[m], best.c[m], best.epoch[m] = state.W[m], state.b[m], state.c[m], epochs
@@ -140,7 +146,7 @@ def _evaluate_validation(problem: LearningProblem, state: LearningState, best: B
 
 
 def validation_criterion(figures: Array) -> Array:
-    """What is to be high (V, M): the log-likelihood; where a model has none the pseudo-likelihood."""
+    """Return the criterion to maximise (V, M): the log-likelihood, or the pseudo-likelihood if a model has none."""
     chosen: Array = np.where(np.isnan(figures[..., 0]), figures[..., 1], figures[..., 0])
     return chosen
 
@@ -151,7 +157,7 @@ def seen_figures(figures: Array) -> Array:
 
 
 def constrain_weights(problem: LearningProblem, m: int, W: Array) -> None:
-    """Weights (D, K) of model m, in place, into the set where learning keeps them."""
+    """Project weights (D, K) of model m, in place, onto the set that learning allows."""
     if problem.settings.non_negative:
         np.maximum(W, 0.0, out=W)
     project_weights(problem.visible, problem.hidden, W)
@@ -159,7 +165,7 @@ def constrain_weights(problem: LearningProblem, m: int, W: Array) -> None:
 
 
 def _move_fast_weights(problem: LearningProblem, state: LearningState, m: int, statistics: BatchStatistics) -> None:
-    """Fast weights decay and follow the gradient at a rate of their own.  Source: Tieleman & Hinton (2009), sec. 3."""
+    """Let fast weights decay and follow the gradient at a rate of their own.  Source: Tieleman & Hinton (2009), sec. 3."""
     settings = problem.settings
     if settings.algorithm != "fpcd":
         return
@@ -171,9 +177,9 @@ def _move_fast_weights(problem: LearningProblem, state: LearningState, m: int, s
 
 
 def _accumulate_scores(problem: LearningProblem, state: LearningState, m: int, rows: Array, total: Array) -> None:
-    """Add to `total` (n,) the free energies of `rows` under model m, standardised by those of its training rows.
+    """Add the free energies of `rows` under model m, standardised by those of its training rows, to `total` (n,).
 
-    Source: Welling (2009), sec. 10, for models that learn as for models that herd.
+    Source: Welling (2009), sec. 10, applied to learning as to herding.
     """
 
     def free_energy(v: Array | SelectedRows | StreamedRows) -> Array:

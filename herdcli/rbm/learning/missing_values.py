@@ -1,9 +1,9 @@
-"""Training rows with missing entries: what is learned is the likelihood of the entries that are there.
+"""Training rows with missing entries: the fit maximises the likelihood of the known entries.
 
-With v_O what is known of a row and v_M the rest,  ∂ log p(v_O) = E[∂(−E(v, h)) | v_O] − E[∂(−E(v, h))]:  the first phase is a mean over v_M
-and h given v_O, the second is as of whole rows.  Gibbs sweeps that hold v_O fast draw v_M; of few hidden states the mean is a sum.
-It is right where entries are missing whatever their values are (missing at random).
-Sources: Little & Rubin (2002), sec. 6.2; Salakhutdinov, Mnih & Hinton (2007), of harmoniums that see few of their units.
+Let v_O be the known entries of a row and v_M the missing ones.  Then ∂ log p(v_O) = E[∂(−E(v, h)) | v_O] − E[∂(−E(v, h))].  The first phase
+is a mean over v_M and h given v_O; the second is the same as for complete rows.  Gibbs sweeps that hold v_O fixed sample v_M; with few
+hidden states the mean is a sum.  The gradient is correct if entries are missing independently of their values (missing at random).
+Sources: Little & Rubin (2002), sec. 6.2; Salakhutdinov, Mnih & Hinton (2007), for harmoniums that observe few of their units.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from herdcli.rbm.sampling.imputation import STATES, hidden_posterior
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-SWEEPS = 10  # of an update, from values drawn from their columns
+SWEEPS = 10  # Gibbs sweeps of an update, starting from values sampled from the columns
 
 
 def fill_missing(X: Array, seed: int) -> Array:
-    """Rows (n, D) with each NaN replaced by a known value of its column, drawn at random: columns keep their means and deviations.
+    """Replace each NaN in rows (n, D) by a random known value of its column, so that columns keep their means and deviations.
 
     Raises DataError for a column without any known value.
     """
@@ -39,7 +39,7 @@ def fill_missing(X: Array, seed: int) -> Array:
 
 
 def sample_missing(sweeper: GibbsSweeper, rows: Array, known: Array) -> Array:
-    """Rows (n, D) float32 with the entries that `known` (n, D) leaves out drawn given the others, from where they stand."""
+    """Sample the missing entries of rows (n, D) float32 given those in `known` (n, D), starting from their current values."""
     v = np.ascontiguousarray(rows, dtype=np.float32)
     if known.all():
         return v
@@ -54,19 +54,19 @@ def sample_missing(sweeper: GibbsSweeper, rows: Array, known: Array) -> Array:
 
 
 def can_sum_hidden(h: Harmonium) -> bool:
-    """Whether the hidden states are few enough for sums over them for each row."""
+    """Whether the hidden states are few enough to sum over them for each row."""
     return log2_states(h.hidden, h.W.shape[1]) <= STATES
 
 
 def observed_moments(h: Harmonium, rows: Array, known: Array) -> tuple[Array, Array, Array]:
-    """Means over rows (n, D) of E[v h' | v_O] (D, K), E[v | v_O] (D,) and E[h | v_O] (K,), by all hidden states."""
+    """Compute means over rows (n, D) of E[v h' | v_O] (D, K), E[v | v_O] (D,) and E[h | v_O] (K,), by a sum over all hidden states."""
     blocks = list(enumerate_hidden(h))
     states, natural = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("hidden", "natural"))
     means, fixed = h.visible.mean(natural), exact_arithmetic.product(states, h.c) + h.hidden.log_base(states)
     pairs, visible, hidden = np.zeros(h.W.shape), np.zeros(len(h.b)), np.zeros(len(h.c))
     for row, given in zip(rows, known, strict=True):
         p = hidden_posterior(h, row, given, natural, fixed)
-        # Units of a layer are independent given the other: E[v_j h' | v_O] = Σ_h p(h | v_O) E[v_j | h] h', and v_j where that is known.
+        # Units of a layer are independent given the other: E[v_j h' | v_O] = Σ_h p(h | v_O) E[v_j | h] h', with v_j itself if it is known.
         values = np.where(given, row, means)
         pairs += exact_arithmetic.product((values * p[:, None]).T, states)
         visible += exact_arithmetic.product(p, values)

@@ -1,14 +1,14 @@
-"""Learning M harmoniums side by side: minibatches, momentum, decay; the gradients are in `phases` and `gradients`.
+"""Learning of M harmoniums in parallel: minibatches, momentum, decay; the gradients are in `phases` and `gradients`.
 
 A step is one minibatch of every model: with n rows v and m chain states (v~, h~) after k sweeps,
 
     G_W = 1/n Σ v E[h|v]' − 1/m Σ v~ E[h|v~]',   Δ ← μ Δ + ε_t (G − λ W),   W ← W + Δ,
 
-and likewise the biases, without λ.  CD starts its chains at the rows of the minibatch, persistent
-CD where the last step left them.  Hidden units drive the chain by sampled states and enter the
+and likewise for the biases, without λ.  CD starts its chains at the rows of the minibatch, persistent
+CD at the states of the previous step.  Hidden units of the chain are sampled for the next half-sweep, but enter the
 statistics by their means; visible units of the chain are sampled.  ε_t falls linearly to 0.
 The other algorithms differ in the second term of G: chains driven by fast weights too, rows with one unit changed
-(pseudo-likelihood), or the model's own expectation (exact).  Rates are those of values as data show them: where a unit
+(pseudo-likelihood), or the model's own expectation (exact).  Rates are defined for values as the data show them: if a unit
 counts n replicas, its statistics enter as proportions, count/n.
 Source: Hinton (2002); Tieleman (2008); Tieleman & Hinton (2009); Hinton (2010), "A practical guide", sec. 3, 4, 8, 9, 10;
 Teh (2003), sec. 2.5.2 and 3.4.
@@ -45,10 +45,10 @@ __all__ = ["RBMLearning", "LearningProblem", "SelectedRows", "Settings", "Learni
 
 @dataclass(frozen=True)
 class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningState]):
-    """The algorithm that learns the models of a problem; a step is one minibatch of every model that is not done yet.
+    """The learning of the models of a problem, as an algorithm; a step is one minibatch of every unfinished model.
 
-    map  runs the models of the step, which touch disjoint parts of the state, or the blocks of a single one; it may use threads.
-    away  other processes that take the groups of blocks of a single model.
+    map   runs the models of a step, which change disjoint parts of the state, or the blocks of a single one; it may use threads.
+    away  other processes that compute the groups of blocks of a single model.
     """
 
     problem: LearningProblem
@@ -58,21 +58,21 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
 
     @property
     def steps(self) -> int:
-        """Steps until the model with most minibatches is done."""
+        """The number of steps until the model with the most minibatches is finished."""
         return max(self.problem.updates(m) - self.problem.completed_minibatches(m) for m in range(len(self.problem.rows)))
 
     def _active(self, state: LearningState) -> list[int]:
-        """The models that are not done yet."""
+        """Return the models that are not finished."""
         given = self.problem
         unfinished = [m for m in range(len(given.rows)) if state.step < given.updates(m) - given.completed_minibatches(m)]
         return unfinished if state.best is None else [m for m in unfinished if not state.best.stopped[m]]
 
     def done(self, state: LearningState) -> bool:
-        """Whether no model is left to learn."""
+        """Whether all models are finished."""
         return not self._active(state)
 
     def memory(self) -> int:
-        """Bytes of a State and of the float64 models that are made of it in the end."""
+        """The size in bytes of a State and of the float64 models that are made of it in the end."""
         problem, settings = self.problem, self.problem.settings
         D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
         more = (settings.algorithm == "fpcd", settings.every > 0, settings.average > 0, settings.optimizer != "momentum")
@@ -83,15 +83,15 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
         return read + len(problem.rows) * each
 
     def like(self) -> LearningState:
-        """Models without weights."""
+        """Return a state without initial weights."""
         return _initial_state(self.problem, drawn=False)
 
     def init(self) -> LearningState:
-        """Every model before its first minibatch."""
+        """Return the state of every model before its first minibatch."""
         return _initial_state(self.problem)
 
     def step(self, state: LearningState) -> LearningState:
-        """One minibatch of every model that is not done yet; `state` is updated in place.
+        """Run one minibatch of every unfinished model; `state` is updated in place.
 
         Raises Diverged if a parameter is not finite or beyond 1e3.
         """
@@ -104,7 +104,7 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
         return state
 
     def progress(self, state: LearningState) -> RunProgress:
-        """With the reconstruction error of the last whole epoch, the largest of all models."""
+        """Return the progress with the reconstruction error of the last complete epoch, the largest of all models."""
         given = self.problem
         ended = [min((state.step + given.completed_minibatches(m)) // given.batches(m), len(state.trace)) for m in range(len(given.rows))]
         figure = f"error {max(state.trace[epochs - 1, m] for m, epochs in enumerate(ended)):.3g}" if all(ended) else ""
@@ -116,7 +116,7 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
         return RunProgress(state.step, self.steps, figure + self._tracked(state))
 
     def _tracked(self, state: LearningState) -> str:
-        """The last log-likelihoods where log Z is kept along, of the model whose training rows have the lowest."""
+        """Describe the last tracked log-likelihoods, for the model whose training rows have the lowest."""
         known = [] if state.track is None else [part[np.isfinite(part[:, 0])] for part in state.track.figures.transpose(1, 0, 2)]
         if not known or not all(map(len, known)):
             return ""
@@ -124,7 +124,7 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
         return f", tracked {lowest[2]:.4g}" + (f", validation {lowest[3]:.4g}" if np.isfinite(lowest[3]) else "")
 
     def result(self, state: LearningState) -> LearningState:
-        """The last state, with the best models in the place of the last where learning could stop, or with the means."""
+        """Return the last state, with the best models in place of the last if early stopping is on, or with the parameter means."""
         other = state.best if self.problem.settings.patience else state.mean
         if other is not None:
             state.W, state.b, state.c = other.W, other.b, other.c
@@ -137,7 +137,10 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
 
 
 def _initial_state(problem: LearningProblem, drawn: bool = True) -> LearningState:
-    """W ~ N(0, 0.01²), smaller for units of many replicas, b at the data's base rates, c = 0; chains at fair states."""
+    """Return the initial state: W ~ N(0, 0.01²), smaller for units of many replicas, b at the data's base rates, c = 0.
+
+    Persistent chains start at fair states.
+    """
     settings = problem.settings
     M, D, K = len(problem.rows), problem.rows[0].shape[1], settings.hidden
     hidden = problem.hidden.layer()
@@ -192,7 +195,7 @@ def _initial_state(problem: LearningProblem, drawn: bool = True) -> LearningStat
 
 
 def _empty_track(W: Array, b: Array, c: Array, epochs: int) -> TrackingParticles:
-    """Particles that are nowhere yet."""
+    """Allocate tracking particles, not yet placed."""
     (M, D), shape = b.shape, (len(b), POPULATIONS, likelihood_tracking.ROWS)
     figures = np.full((epochs, M, len(likelihood_tracking.FIGURES)), np.nan)
     return TrackingParticles(
@@ -208,7 +211,7 @@ def _empty_track(W: Array, b: Array, c: Array, epochs: int) -> TrackingParticles
 
 
 def _begin_tracks(problem: LearningProblem, state: LearningState, track: TrackingParticles) -> None:
-    """The particles of every model where its learning begins: as they were kept, else carried there from independent columns."""
+    """Place the particles of every model at the start of learning: the saved ones, or ones carried there from independent columns."""
     kept = None if problem.begun is None else problem.begun.state
     for m in range(len(state.W)):
         if kept is not None and kept.track_values is not None and kept.track_log_weights is not None and kept.track_log_means is not None:
@@ -222,7 +225,7 @@ def _begin_tracks(problem: LearningProblem, state: LearningState, track: Trackin
 
 
 def _empty_best(problem: LearningProblem, W: Array, b: Array, c: Array) -> BestModels:
-    """What looks at rows held out will show."""
+    """Allocate the results of evaluations on validation rows."""
     count, looks = len(W), problem.settings.looks
     figures = np.full((looks, count, len(validation.FIGURES)), np.nan)
     best = BestModels(W.copy(), b.copy(), c.copy(), figures, np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
@@ -234,7 +237,7 @@ def _empty_best(problem: LearningProblem, W: Array, b: Array, c: Array) -> BestM
 
 
 def _continued_state(initial_models: InitialModels, state: LearningState) -> LearningState:
-    """The first state of a run that goes on from another one's last."""
+    """Return the first state of a run that continues from another one's last."""
     if initial_models.trace is not None:
         state.trace[: len(initial_models.trace)] = initial_models.trace
     for name, part in {} if initial_models.state is None else vars(initial_models.state).items():

@@ -1,13 +1,13 @@
 """Parallel tempering as the second phase of learning: chains at R temperatures that exchange their states.
 
 Replica r of a chain follows  p_r(v, h) ∝ exp(β_r (b·v + c·h + v'W h) + (1 − β_r) a·v)  times the base measures, from the model (β = 1)
-to independent columns with natural parameters a, those of the rows (β = 0), which any state is left and reached from at once.  The
+to independent columns with natural parameters a, those of the rows (β = 0), where one sweep leaves or reaches any state.  The
 visible marginal is f_β(v) = exp((β b + (1 − β) a)·v + Σ_k A(β x_k)), x = c + W'v; neighbours exchange their visible states with probability
 
     min(1, f_r(v_s) f_s(v_r) / (f_r(v_r) f_s(v_s))),
 
-even pairs in one sweep and odd ones in the next, so that states travel instead of diffusing; hidden states are drawn anew given them.
-Temperatures move to where all neighbours refuse alike.
+for even pairs in one sweep and odd ones in the next, so that states travel instead of diffusing; hidden states are then sampled again.
+Temperatures move until all neighbours have the same rate of refusals.
 Sources: Desjardins, Courville, Bengio, Vincent & Delalleau (2010); Syed, Bouchard-Côté, Deligiannidis & Doucet (2022), sec. 3 and 5.
 """
 
@@ -22,20 +22,20 @@ from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOVED, SHARE = 0.02, 0.05  # of temperatures an update, and of an update in the running rejections
-LEAST = 1e-3  # share of refusals that every gap counts for, so that none grows without end
+MOVED, SHARE = 0.02, 0.05  # step of the temperatures in an update, and weight of an update in the running rejections
+LEAST = 1e-3  # least share of refusals counted for every gap, so that none grows without bound
 
 
 @dataclass(frozen=True)
 class TemperatureLadder:
-    """Inverse temperatures (R,) from 1 to 0, natural parameters (D,) of the columns at 0, and the hidden family."""
+    """A ladder of inverse temperatures (R,) from 1 to 0, with natural parameters (D,) of the columns at 0, and the hidden family."""
 
     betas: Array
     base: Array
     hidden: UnitFamily
 
     def natural(self, sweeper: GibbsSweeper, h: Array) -> Array:
-        """Natural parameters (C, R, D) of visible units given hidden states h (C, R, K)."""
+        """Return the natural parameters (C, R, D) of visible units given hidden states h (C, R, K)."""
         C, R, K = h.shape
         found = exact_arithmetic.product(h.reshape(C * R, K), sweeper.W.T).reshape(C, R, -1)
         found += sweeper.b
@@ -45,14 +45,17 @@ class TemperatureLadder:
         return found
 
     def log_marginal(self, sweeper: GibbsSweeper, v: Array, x: Array, betas: Array) -> Array:
-        """log f_β(v) less a·v, (C, n) for v (C, n, D) and x (C, n, K), each at its own of the inverse temperatures (n,)."""
+        """Compute log f_β(v) − a·v, (C, n), for v (C, n, D) and x (C, n, K), each at its own inverse temperature (n,)."""
         beta = betas.astype(np.float32)[:, None]
         linear = exact_arithmetic.product(v, sweeper.b - self.base)
         found: Array = betas * linear + self.hidden.summed_log_partition(np.ascontiguousarray(x * beta))
         return found
 
     def exchange(self, sweeper: GibbsSweeper, v: Array, x: Array, parity: int) -> Array:
-        """Exchange states of neighbours r, r + 1, r of one parity, in v (C, R, D) and x (C, R, K), in place; (R − 1,) shares refused."""
+        """Exchange states of neighbours r, r + 1, for r of one parity, in v (C, R, D) and x (C, R, K), in place.
+
+        Returns the shares refused (R − 1,).
+        """
         refused = np.full(len(self.betas) - 1, np.nan)
         low = np.arange(parity, len(self.betas) - 1, 2)
         if not len(low):
@@ -69,7 +72,10 @@ class TemperatureLadder:
         return refused
 
     def sweep(self, sweeper: GibbsSweeper, h: Array, parity: int) -> tuple[Array, Array, Array]:
-        """One sweep of hidden states h (C, R, K), in place; visible states (C, R, D), hidden inputs (C, R, K) and shares refused."""
+        """Run one sweep of hidden states h (C, R, K), in place.
+
+        Returns visible states (C, R, D), hidden inputs (C, R, K) and the shares of refused exchanges.
+        """
         C, R, K = h.shape
         natural = self.natural(sweeper, h).reshape(C * R, -1)
         drawn = np.empty_like(natural)
@@ -93,9 +99,9 @@ def tempered_phases(
     reconstruct: bool,
     scratch: PhaseScratch,
 ) -> PhaseBlock:
-    """The phases of rows (n, D) and of chains (C · R, K), hidden states of all replicas that are moved on in place.
+    """Compute the phases of rows (n, D) and of chains (C · R, K), hidden states of all replicas that are updated in place.
 
-    sweeps  how many, and how many were before them, which tells whose turn exchanges are.  counts, reconstruct  as of `persistent`.
+    sweeps  their number, and the number of sweeps before them, which decides the parity.  counts, reconstruct  as in `persistent_phases`.
     """
     n, R = len(rows), len(ladder.betas)
     C = len(chain) // R
@@ -103,7 +109,7 @@ def tempered_phases(
     h, refused = chain.reshape(C, R, -1), np.full((sweeps[0], R - 1), np.nan)
     for sweep in range(sweeps[0]):
         v, x, refused[sweep] = ladder.sweep(sweeper, h, (sweeps[1] + sweep) % 2)
-    # What the model's own replica shows enters with its hidden means, which have less variance than states.
+    # The statistics of the replica at β = 1 use its hidden means, which have less variance than states.
     scratch.v[n : n + C] = v[:, 0]
     scratch.h[n : n + C] = x[:, 0] - sweeper.c
     sweeper.hidden.means(scratch.h[n : n + C], sweeper.c, scale=-1.0 / counts[1])
@@ -113,14 +119,14 @@ def tempered_phases(
 
 
 def adapt_temperatures(betas: Array, rejected: Array, seen: Array) -> None:
-    """Move inverse temperatures (R,) and running shares of refused exchanges (R − 1,) on, in place, by those that an update has seen.
+    """Update inverse temperatures (R,) and running shares of refused exchanges (R − 1,), in place, by the refusals of one update.
 
     seen  (R − 1,), NaN where no exchange was tried.
     """
     tried = ~np.isnan(seen)
     rejected[tried] += SHARE * (seen[tried] - rejected[tried])
-    # Λ(β), the sum of refusals from 1 down to β, is a property of the model and the base: where its values at the temperatures are
-    # spaced evenly every pair refuses alike, which is what makes round trips most frequent (Syed et al. 2022, sec. 5.1).
+    # Λ(β), the sum of refusals from 1 down to β, is a property of the model and the base.  If its values at the temperatures are evenly
+    # spaced, all pairs have the same rate of refusals, which maximises the rate of round trips (Syed et al. 2022, sec. 5.1).
     barrier = np.concatenate([[0.0], np.cumsum(rejected + LEAST)])
     even = np.interp(np.linspace(0.0, barrier[-1], len(betas)), barrier, betas)
     betas += MOVED * (even - betas)

@@ -1,11 +1,11 @@
 """The two phases of a block of rows: statistics of the data minus statistics of the chain.
 
-Contrastive divergence starts the chain at the rows, and what it then shows mostly agrees with them.
+Contrastive divergence starts the chain at the rows, and the chain's values then mostly agree with them.
 With the difference d = v~ − v the two products that involve v~ become
 
     v~W = vW + dW,      v'H − v~'H~ = v'(H − H~) − d'H~,
 
-where vW is known already.  Products with d, and with v, cost what their non-zero entries cost.
+where vW is known already.  The cost of products with d and with v is proportional to their non-zero entries.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SPARSE = 0.4  # a matrix with a larger share of non-zero entries is multiplied densely
-WORTH = 2**20  # as are all when a product takes fewer multiplications
+WORTH = 2**20  # products with fewer multiplications than this are always dense
 
 
 @dataclass(frozen=True)
 class PhaseScratch:
-    """Working arrays for blocks of up to R rows: float32, and integers."""
+    """Working arrays for blocks of up to R rows: float32 arrays, and integers."""
 
     v: Array  # (2R, D) visible values, the data's above the chain's
     h: Array  # (2R, K) hidden means in the same order, divided by the number of rows, negative for the chain
@@ -43,41 +43,41 @@ class PhaseScratch:
         return cls(v, h, hidden, visible, natural, difference, pairs, sparse_scratch(R, D))
 
     def part(self, both: slice, rows: slice) -> PhaseScratch:
-        """The places of some rows alone: `both` of v and h, `rows` of what is there once for a row of the data and its chain."""
+        """Return a view of the arrays for some rows: `both` selects from v and h, `rows` from the arrays with one row per data row."""
         once = (self.hidden[rows], self.visible[rows], self.natural[rows], self.difference[rows])
         return PhaseScratch(self.v[both], self.h[both], *once, self.pairs, sparse_scratch(rows.stop - rows.start, self.v.shape[1]))
 
 
 @dataclass(frozen=True)
 class PhaseBlock:
-    """What the phases leave: v (n + m, D) and h (n + m, K) as in Scratch, the n rows of the data first."""
+    """The result of the phases of a block: v (n + m, D) and h (n + m, K) as in Scratch, the n rows of the data first."""
 
     v: Array
     h: Array
     rows: int
-    sparse: bool  # whether the rows of the data are
-    difference: Array | None  # (n, D) v~ − v if it is sparse
-    error: float  # squared distance of the rows from E[v | h], h sampled given the rows; 0 if not asked for
+    sparse: bool  # whether the rows of the data are sparse
+    difference: Array | None  # (n, D) v~ − v if that is sparse
+    error: float  # squared distance of the rows from E[v | h], h sampled given the rows; 0 if not requested
     total: Array | None = None  # (n, K) the sum of both halves of h, if the difference is sparse
-    persistent: bool = False  # whether the chain did not begin at the rows
-    chain_sparse: bool = False  # of a persistent chain: whether what it shows is
-    shares: Array | None = None  # (m,) what each of the chains counts for, negative, where it is not one of all
-    rejected: Array | None = None  # (R − 1,) of chains at several temperatures: exchanges that were refused, NaN where none was tried
+    persistent: bool = False  # whether the chain did not start at the rows
+    chain_sparse: bool = False  # for a persistent chain: whether its visible values are sparse
+    shares: Array | None = None  # (m,) weights of the chains, negative, if they are not equal
+    rejected: Array | None = None  # (R − 1,) for chains at several temperatures: share of refused exchanges, NaN if none was tried
 
     @property
     def has_sparse_parts(self) -> bool:
-        """Whether v'h is made of parts, of which one at least is sparse."""
+        """Whether v'h is a sum of parts and at least one of them is sparse."""
         return self.difference is not None or (self.sparse and self.persistent)
 
     def pairs(self, scratch: PhaseScratch) -> Array:
-        """v'h (D, K) over all rows, in `scratch.pairs`."""
+        """Compute v'h (D, K) over all rows, in `scratch.pairs`."""
         if not self.has_sparse_parts:
             return exact_arithmetic.product(self.v.T, self.h, out=scratch.pairs)
         self.add(scratch.pairs, slice(None), scratch.integers, first=True)
         return scratch.pairs
 
     def add(self, out: Array, units: slice, integers: Array, *, first: bool) -> None:
-        """Add v'h of some visible units to `out` (units, K), of which a part at least is sparse; first: begin at 0."""
+        """Add v'h of some visible units to `out` (units, K), if at least one part is sparse; first: start at 0."""
         if self.difference is None:
             chain, h = self.v[self.rows :, units].T, self.h[self.rows :]
             if first and self.chain_sparse:
@@ -104,7 +104,7 @@ class PhaseBlock:
 
 
 def sparse_scratch(R: int, D: int) -> Array:
-    """Room for the places of the entries of a sparse matrix (R, D) or of its transpose."""
+    """Allocate memory for the indices of the entries of a sparse matrix (R, D) or of its transpose."""
     return np.empty(max(fast.sparse_scratch(R, D), fast.sparse_scratch(D, R)), dtype=np.int32)
 
 
@@ -114,7 +114,7 @@ def has_few_nonzeros(matrix: Array) -> bool:
 
 
 def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: PhaseScratch) -> None:
-    """out (a, w) ← left (a, b) right (b, w); with `sparse` at the cost of left's non-zero entries."""
+    """Write left (a, b) right (b, w) to out (a, w); with `sparse` the cost is proportional to left's non-zero entries."""
     if sparse:
         out.fill(0.0)
         fast.add_sparse_product(left, right, out, scratch.integers)
@@ -125,9 +125,9 @@ def multiply(left: Array, right: Array, out: Array, sparse: bool, scratch: Phase
 def contrastive_phases(
     sweeper: GibbsSweeper, rows: Array, steps: int, count: int, scratch: PhaseScratch, mean_field: str = "none"
 ) -> PhaseBlock:
-    """The phases of CD-k on rows (n, D), which are part of a minibatch of `count`.
+    """Compute the phases of CD-k on rows (n, D), which are part of a minibatch of `count`.
 
-    mean_field  "visible": the chain's visible units are their means, in the statistics and where hidden units are sampled
+    mean_field  "visible": the chain's visible units are replaced by their means, in the statistics and for sampling hidden units
     (Teh 2003, sec. 3.4); "both": its hidden units too.
     """
     n = len(rows)
@@ -150,7 +150,7 @@ def contrastive_phases(
             sweeper.down(states, means, fantasy)
         else:
             sweeper.down(states, fantasy)
-            # `squared_distance` overwrites what it is given; the chain keeps its own.
+            # `squared_distance` overwrites its input, so the chain keeps its own array.
             means[...] = fantasy
         if sweep == 0:
             error = squared_distance(means, data)
@@ -183,10 +183,10 @@ def persistent_phases(
     reconstruct: bool,
     scratch: PhaseScratch,
 ) -> PhaseBlock:
-    """The phases of persistent CD on rows (n, D) and chain (m, K), hidden states that are moved on in place.
+    """Compute the phases of persistent CD on rows (n, D) and chain (m, K), hidden states that are updated in place.
 
-    driving  moves the chain and is the same as `sweeper`, or has fast weights added.
-    counts  rows of the minibatch and chains in all, of which these are parts.  reconstruct  take the error.
+    driving  the sampler that moves the chain: `sweeper`, or the same with fast weights added.
+    counts  rows of the minibatch and chains in total; these are parts of them.  reconstruct  compute the error.
     """
     n = len(rows)
     total = n + len(chain)
@@ -202,9 +202,9 @@ def persistent_phases(
 
 
 def data_phase(sweeper: GibbsSweeper, rows: Array, count: int, reconstruct: bool, scratch: PhaseScratch) -> tuple[float, bool]:
-    """Rows (n, D) of a minibatch of `count` and their hidden means, first in scratch.v and scratch.h; their error if asked for.
+    """Write rows (n, D) of a minibatch of `count` and their hidden means to the start of scratch.v and scratch.h.
 
-    Also whether the rows are sparse.
+    Returns their reconstruction error, if requested, and whether the rows are sparse.
     """
     n = len(rows)
     v, h, states = scratch.v[:n], scratch.h[:n], scratch.hidden[:n]
@@ -221,6 +221,6 @@ def data_phase(sweeper: GibbsSweeper, rows: Array, count: int, reconstruct: bool
 
 
 def squared_distance(means: Array, rows: Array) -> float:
-    """Σ (means − rows)² of two arrays (n, D), a number; overwrites `means`."""
+    """Compute Σ (means − rows)² of two arrays (n, D), a number; overwrites `means`."""
     means -= rows
     return float(exact_arithmetic.dot(means, means))

@@ -1,16 +1,15 @@
-"""Models of many visible units of which few are on: an update costs what is on, not what there is.
+"""Updates of models with many visible units of which few are on, at a cost proportional to the active units.
 
-Units that neither the rows nor the chains of a minibatch have on get no gradient but that of centring, which is of rank one: their
-weights w and last changes v follow  v ← μ v − ε λ w − ε r_i g,  w ← w + v  with the mean r_i of the unit and g = G_c, and are brought up
-to date when they are needed, by two sums and the tables of `LaggedWeights`, which are the same for all units that were last moved together.
- After
-WINDOW updates, and at the end of every epoch, all are.
+Units that are on neither in the rows nor in the chains of a minibatch get no gradient except that of centring, which has rank one.  Their
+weights w and last changes v follow  v ← μ v − ε λ w − ε r_i g,  w ← w + v  with the mean r_i of the unit and g = G_c.  They are brought up
+to date when they are needed, by two sums and the tables of `LaggedWeights`, which are the same for all units that were last updated
+together.  After WINDOW updates, and at the end of every epoch, all weights are brought up to date.
 
-Draws are exact, though weights lag.  Visible units of two states: a uniform number u turns unit i on if u < logistic(x_i).  The product
-of hidden states with the weights as they were, and a bound on what they have moved by, |Δw·h| ≤ |Δw| |h|, give numbers that are above
-x_i; only where u is below the logistic of these is x_i found.  Words: proposed with probabilities ∝ e^u_j, u_j ≥ x_j, and taken with
-e^(x_j − u_j) (von Neumann 1951); u_j is b_j and the largest w_j·h of any hidden states, one table for a minibatch, or where that is far
-above, as weights grow, the product and its bound for each row.
+Sampling is exact although weights lag.  For two-state visible units, a uniform number u turns unit i on if u < logistic(x_i).  The product
+of hidden states with the old weights, and the bound |Δw·h| ≤ |Δw| |h| on the change, give an upper bound of x_i; only if u is below the
+logistic of this bound is x_i computed.  Words are proposed with probabilities ∝ e^u_j, u_j ≥ x_j, and accepted with probability
+e^(x_j − u_j) (von Neumann 1951).  u_j is b_j plus the largest w_j·h of any hidden states, with one table for a minibatch.  If that is far
+above x_j, as it is when weights grow, u_j is the product and its bound for each row.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 WINDOW = 32  # updates after which all weights are brought up to date
-TOGETHER = 1024  # rows of weights that are brought up to date at one time
-ROUNDING = 1e-4  # of |w| |h|: more than sums over hidden units can round by
-WORTH = 6  # columns for a word that is tried: where more are, a product with all weights is cheaper
+TOGETHER = 1024  # rows of weights that are brought up to date at a time
+ROUNDING = 1e-4  # relative to |w| |h|: a bound on the rounding of sums over hidden units
+WORTH = 6  # columns per proposed word: with more columns, a product with all weights is cheaper
 
 
 class ActiveUnits(NamedTuple):
-    """Units that are on in each row, those of row i from starts[i] on, and their values."""
+    """The units that are on in each row, those of row i from starts[i] on, and their values."""
 
     starts: Array
     units: Array
@@ -47,7 +46,7 @@ class ActiveUnits(NamedTuple):
 
 
 def empty_lag(M: int, D: int, K: int) -> LaggedWeights:
-    """Of weights that are all up to date; `settle_weights` has still to see them."""
+    """Return the tables for weights that are all up to date; `settle_weights` must still process them."""
     P = np.zeros((M, WINDOW + 1, 4))
     P[:, 0, ::3] = 1.0
     lag, now = np.zeros((M, D), np.int32), np.zeros(M, np.int64)
@@ -55,7 +54,10 @@ def empty_lag(M: int, D: int, K: int) -> LaggedWeights:
 
 
 class ProposalTable(NamedTuple):
-    """What words are proposed by: `upper` (D,), running sums of its exponentials, a guide into them, and the logarithm of the last sum."""
+    """A table that words are proposed from.
+
+    `upper` (D,), running sums of its exponentials, a guide into these sums, and the logarithm of the last sum.
+    """
 
     upper: Array
     sums: Array
@@ -64,7 +66,7 @@ class ProposalTable(NamedTuple):
 
 
 class LaggingModel:
-    """One model whose weights lag, as it is during one update."""
+    """The state of one model with lagging weights during one update."""
 
     def __init__(self, problem: LearningProblem, state: LearningState, m: int, lag: LaggedWeights) -> None:
         self.problem, self.m = problem, m
@@ -79,19 +81,19 @@ class LaggingModel:
             (np.abs(1.0 - self.P[:, 0]) + ROUNDING, np.abs(self.P[:, 1]) * (1.0 + ROUNDING), np.sqrt(np.square(self.Q[:, 0]).sum(axis=1))),
             axis=1,
         )
-        self.slack = np.empty_like(self.b)  # what b + w·h may have moved by for each unit of |h|, and may be rounded by
+        self.slack = np.empty_like(self.b)  # bound on the change of b + w·h for each unit of |h|, rounding included
         fast.lag_slacks(self.lag, far.astype(np.float32), self.extents, self.mean, self.b, self.slack)
 
     def times(self, shown: ActiveUnits, out: Array) -> None:
-        """Rows of what is shown times the weights as they are now, into out (n, K)."""
+        """Multiply rows of active units by the current weights, into out (n, K)."""
         fast.shown_product(self.W, self.V, self.lag, self.P, self.Q, self.mean, *shown, out)
 
     def arguments(self, h: Array) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array]:
-        """What `fast.natural_at` and `fast.draw_words` are told of hidden states h (n, K)."""
+        """Return the arguments of `fast.natural_at` and `fast.draw_words` for hidden states h (n, K)."""
         return self.W, self.V, self.lag, self.P, np.ascontiguousarray(exact_arithmetic.product(h, self.Q[:, 0].T)), self.b, self.mean, h
 
     def reach(self, h: Array) -> Array:
-        """|h| of each row, and a little for what |h| = 0 rounds by: (n,) float32."""
+        """Compute |h| of each row, plus a margin for the rounding at |h| = 0: (n,) float32."""
         found: Array = np.sqrt(np.square(h).sum(axis=1)) * np.float32(1.001) + np.float32(1.0)
         return found
 
@@ -116,9 +118,10 @@ def settle_weights(problem: LearningProblem, state: LearningState, m: int, lag: 
 def sparse_update(
     problem: LearningProblem, state: LearningState, m: int, lag: LaggedWeights, order: Array, step: int, map: Map
 ) -> tuple[float, list[float]]:
-    """One minibatch of model m, the rows in `order` (n,), by CD.
+    """Run one minibatch of model m, the rows in `order` (n,), by CD.
 
-    The squared error of the reconstruction, of the first minibatch of an epoch, else 0; and the largest of W, b and c moved.
+    Returns the squared error of the reconstruction (0 except in the first minibatch of an epoch), and the largest values of the updated W,
+    b and c.
     """
     own, n, batch = LaggingModel(problem, state, m, lag), len(order), step % problem.batches(m)
     data = _active_units(problem.rows[m], order)
@@ -140,12 +143,12 @@ def sparse_update(
     if lag.now[m] == WINDOW or batch == problem.batches(m) - 1:
         settle_weights(problem, state, m, lag)
     if batch == problem.batches(m) - 1:
-        lag.tries[m] = np.inf  # an epoch begins as a run does that goes on from it
+        lag.tries[m] = np.inf  # an epoch starts like a run that continues from it
     return error, largest
 
 
 def _active_units(rows: Any, order: Array) -> ActiveUnits:
-    """Some of the rows (n, D), dense or CSR, as what is on in them."""
+    """Return the active units of some of the rows (n, D), dense or CSR."""
     if isinstance(rows, SelectedRows) and is_sparse(rows.base):
         base, chosen = rows.base, rows.index[order]
         first = base.indptr[chosen]
@@ -159,7 +162,7 @@ def _active_units(rows: Any, order: Array) -> ActiveUnits:
 
 
 def _reconstruction_error(own: LaggingModel, states: Array, rows: Array) -> float:
-    """Squared distance of rows from E[v | h], before the first minibatch of an epoch, when all weights are up to date."""
+    """Compute the squared distance of rows from E[v | h] before the first minibatch of an epoch, when all weights are up to date."""
     means, v, visible = exact_arithmetic.product(states, own.W.T), rows.astype(np.float32), own.problem.visible.layer()
     if own.problem.visible.multinomial:
         visible = MultinomialLayer(v.sum(axis=1))
@@ -170,7 +173,7 @@ def _reconstruction_error(own: LaggingModel, states: Array, rows: Array) -> floa
 def _sample_visible(
     own: LaggingModel, states: Array, data: ActiveUnits, step: int, sweep: int, map: Map, lag: LaggedWeights
 ) -> ActiveUnits:
-    """Visible units drawn given hidden states (n, K), in blocks of rows with random numbers of their own."""
+    """Sample visible units given hidden states (n, K), in blocks of rows with random numbers of their own."""
     parts = [part for group in split_minibatch(len(states), len(states)) for part in group]
     problem = own.problem
     words = problem.visible.multinomial
@@ -196,7 +199,7 @@ def _sample_visible(
 
 
 def _sample_two_state(own: LaggingModel, h: Array, draws: np.random.Generator) -> ActiveUnits:
-    """Two-state visible units given hidden states h (n, K): those that are on."""
+    """Sample two-state visible units given hidden states h (n, K); returns those that are on."""
     n, D = len(h), len(own.b)
     room, total = own.problem.scratch(), n * (D + 1)
     raw = room.v.reshape(-1)[: 2 * -(-total // 4)].view(np.uint64)
@@ -204,20 +207,20 @@ def _sample_two_state(own: LaggingModel, h: Array, draws: np.random.Generator) -
     words, natural = raw.view(np.uint16)[:total].reshape(n, D + 1), room.visible[:n]
     exact_arithmetic.product(h, own.W.T, out=natural)
     starts, listed = np.empty(n + 1, np.int32), room.difference[:n].reshape(-1).view(np.int32)
-    # Natural parameters can have grown by as much, so that what is not listed is off.
+    # Natural parameters can have grown by up to this bound, so that units that are not listed are off.
     count = fast.list_below(natural, own.b + own.slack * own.reach(h).max() + np.float32(ROUNDING), words, starts, listed)
     listed = listed[:count].copy()
     p = np.empty(count, np.float32)
     fast.natural_at(*own.arguments(h), starts, listed, p)
     fast.logistic(p)
     row = np.repeat(np.arange(n), np.diff(starts))
-    on = words[row, listed] < p * np.float32(2.0**16) - words[row, D] * np.float32(2.0**-16)  # as `fast.two_state_sample` has it
+    on = words[row, listed] < p * np.float32(2.0**16) - words[row, D] * np.float32(2.0**-16)  # the same rule as in `fast.two_state_sample`
     starts = np.concatenate([[0], np.cumsum(np.bincount(row[on], minlength=n))]).astype(np.int32)
     return ActiveUnits(starts, listed[on], np.ones(int(on.sum()), np.float32))
 
 
 def _proposal_table(upper: Array) -> ProposalTable:
-    """Of natural parameters (D,) float32 that none is above."""
+    """Make the table of upper bounds (D,) float32 of the natural parameters."""
     highest = upper.max()
     sums, guide = np.empty((1, len(upper))), np.empty(len(upper), np.int32)
     fast.running_sums(exact_arithmetic.exp(upper - highest)[None], sums)
@@ -228,7 +231,7 @@ def _proposal_table(upper: Array) -> ProposalTable:
 def _propose_words(
     own: LaggingModel, h: Array, lengths: Array, table: ProposalTable, draws: np.random.Generator
 ) -> tuple[ActiveUnits, float]:
-    """Words of rows with hidden states h (n, K), proposed by one table; and how many were tried."""
+    """Sample words of rows with hidden states h (n, K), proposed from one table; also returns the number of proposals."""
     drawn, seeds = np.empty(int(lengths.sum()), np.int32), draws.bit_generator.random_raw(len(h))
     tries = fast.draw_words(*own.arguments(h), own.slack, own.reach(h), *table[:3], lengths, seeds, drawn)
     return ActiveUnits(np.concatenate([[0], np.cumsum(lengths)]), drawn, np.ones(len(drawn), np.float32)), float(tries)
@@ -237,7 +240,7 @@ def _propose_words(
 def _propose_words_per_row(
     own: LaggingModel, h: Array, lengths: Array, table: ProposalTable, draws: np.random.Generator
 ) -> tuple[ActiveUnits, float]:
-    """The same by a table for each row; and how many the other table would have tried."""
+    """Sample words with a table for each row; also returns the number of proposals that the common table would have needed."""
     natural = own.problem.scratch().visible[: len(h)]
     exact_arithmetic.product(h, own.W.T, out=natural)
     natural += own.b
@@ -259,9 +262,9 @@ def _move_weights(
     both: tuple[ActiveUnits, ActiveUnits],
     h: Array,
 ) -> list[float]:
-    """The step along the statistics, as `descent` takes it: momentum, decay, centring; the largest of W, b and c that was moved.
+    """Apply the step along the statistics as in `gradient_step`: momentum, decay, centring.  Returns the largest updated W, b and c.
 
-    both  what rows and chains show; h (2n, K) hidden means of both by 1/n, negative for the chains.
+    both  active units of rows and chains; h (2n, K) hidden means of both times 1/n, negative for the chains.
     """
     settings, m, n, K = problem.settings, own.m, len(h) // 2, h.shape[1]
     rates = StepRates.of(problem, m, step)
@@ -286,7 +289,7 @@ def _move_weights(
         *(rates.W, settings.momentum, decay, *(problem.hidden.range or (0.0, 0.0)), own.extents),
         *(statistics, dots, follows, room),
     )
-    # Of units that are not moved G_W is −μ_i G_c' alone.  The biases of the usual form follow a change of W (see `centre_pairs`).
+    # For units that are not updated G_W is −μ_i G_c' alone.  Biases of the usual parametrisation follow a change of W (see `centre_pairs`).
     share, mean = np.float32(rates.share / problem.hidden.scale), own.mean[units]
     b += share * exact_arithmetic.dot(gradient, above) * own.mean
     b[units] = statistics - share * dots
@@ -303,7 +306,7 @@ def _move_weights(
 
 
 def _advance_lag(lag: LaggedWeights, m: int, rate: float, momentum: float, decay: float, gradient: Array) -> None:
-    """What an update without a gradient but −r_i g does, g (K,), into the tables, which have one place more from then on."""
+    """Add the effect of an update without a gradient except −r_i g, g (K,), to the tables, which then have one more entry."""
     now = int(lag.now[m]) + 1
     kept, lost = 1.0 - rate * decay, -rate * decay
     for table, more in ((lag.P[m, :now].reshape(now, 2, 2), 0.0), (lag.Q[m, :now], rate * gradient.astype(np.float64))):

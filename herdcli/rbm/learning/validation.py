@@ -1,4 +1,4 @@
-"""Figures of rows held out while a model learns: what learning is stopped by, and what its trace shows."""
+"""Figures of validation rows during learning: the stopping criterion, and the curves of the trace."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from herdcli.rbm.normalizability import divergence_reason
 from herdcli.schema import Array
 
 FIGURES = ("log_likelihood", "pseudo_likelihood", "free_energy_gap")
-STATES = 13  # log2 of the states up to which log Z is summed
-CHAINS, TEMPERATURES = 50, 200  # of annealing, from the same random numbers each time, so that its error changes little
+STATES = 13  # log2 of the number of states up to which log Z is summed
+CHAINS, TEMPERATURES = 50, 200  # of annealing, with the same random numbers each time, so that its error changes little
 MOST, FEW = 1000, 100  # rows of the likelihood and of the pseudo-likelihood
-TRACKED = 500  # rows whose likelihood is noted where log Z is kept along
+TRACKED = 500  # rows whose likelihood is recorded if log Z is tracked
 
 
 def validation_figures(h: Harmonium, held: Any, trained: Any, log_z: float) -> Array:
-    """The FIGURES (3,) of held-out rows (n, D) in nats a row: log-likelihood, pseudo-likelihood, free energy above the training rows'.
+    """Compute the FIGURES (3,) of held-out rows (n, D) in nats per row.
 
-    trained  rows that the model learns from.  log_z  of `validation_log_partition`.  NaN where there is no such figure.
+    They are log-likelihood, pseudo-likelihood, and free energy minus that of the training rows.
+
+    trained  rows that the model learns from.  log_z  of `validation_log_partition`.  A figure that does not exist is NaN.
     """
     rows = spread_evenly(held, MOST)
     gap = feature_transform.free_energies([h], rows).mean() - feature_transform.free_energies([h], spread_evenly(trained, MOST)).mean()
@@ -38,7 +40,7 @@ def validation_figures(h: Harmonium, held: Any, trained: Any, log_z: float) -> A
 
 
 def validation_log_partition(h: Harmonium, base: Array, seed: int, known: float | None) -> float:
-    """log Z while a model learns, NaN where it has none: summed, else as it was kept along the updates, else annealed from `base` (D,)."""
+    """Return log Z during learning: summed, else as tracked along the updates, else annealed from `base` (D,); NaN if it does not exist."""
     if divergence_reason(h.visible, h.hidden, h.W):
         return float("nan")
     if min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1])) <= STATES:
@@ -52,29 +54,29 @@ def validation_log_partition(h: Harmonium, base: Array, seed: int, known: float 
 
 
 def label_error(h: Harmonium, held: Any) -> float:
-    """Of a model of rows with labels: the share of at most MOST rows (n, D + C) whose most probable label is not theirs."""
+    """Compute the share of at most MOST rows (n, D + C) whose most probable label is wrong, for a model of rows with labels."""
     rows = np.asarray(spread_evenly(held, MOST))
     C = label_count(h)
     return float((log_posterior(h, rows[:, :-C]).argmax(axis=1) != rows[:, -C:].argmax(axis=1)).mean())
 
 
 def row_densities(h: Harmonium, rows: Any, log_z: float) -> Array:
-    """log p(v) (n,) float32 of rows (n, D) of whatever class."""
+    """Compute log p(v) (n,) float32 of rows (n, D) of any class."""
     found: Array = log_likelihood(h, h.visible.discrete_rows(rows), log_z).astype(np.float32)
     return found
 
 
 def mean_log_weight(h: Harmonium, rows: Any, log_scale: Array | None = None) -> float:
-    """The mean of log p(v) + log Z over at most TRACKED rows (n, D), evenly spread; divided by e^{log_scale} (D,) before."""
+    """Compute the mean of log p(v) + log Z over at most TRACKED rows (n, D), evenly spread, divided first by e^{log_scale} (D,)."""
     chosen = spread_evenly(rows, TRACKED)
     if log_scale is not None:
-        # Learned is the density of z = v e^{−s}; that of v is it over Π e^s.
+        # The model is of z = v e^{−s}; the density of v is that of z divided by Π e^s.
         chosen = np.asarray(as_dense(chosen), dtype=np.float64) * exact_arithmetic.exp(-log_scale.astype(np.float64))
     lost = 0.0 if log_scale is None else float(log_scale.sum(dtype=np.float64))
     return float(log_likelihood(h, h.visible.discrete_rows(chosen), 0.0).mean()) - lost
 
 
 def spread_evenly(rows: Any, most: int) -> Any:
-    """At most so many rows, evenly spread, as they are stored."""
+    """Return at most `most` of the rows, evenly spread, as they are stored."""
     every = -(-rows.shape[0] // most)
     return select_rows(rows, slice(None, None, every))

@@ -1,4 +1,4 @@
-"""The restricted Boltzmann machine: energies, conditionals, and the artifact that carries a fit.
+"""The restricted Boltzmann machine: energies, conditionals, and the artifact of a fit.
 
 E(v, h) = −(b·v + c·h + v'W h);  F(v) = −b·v − log h(v) − Σ_k A_k(c_k + (v'W)_k), so that p(v) ∝ e^{−F(v)}, with the
 families' base measures h and log-partitions A of `units`.
@@ -23,7 +23,7 @@ from herdcli.schema import Array, array, require_image_shape, require_index
 
 @dataclass(frozen=True)
 class Harmonium:
-    """One model in float64: W (D, K), b (D,), c (K,), and the families of its two layers."""
+    """One harmonium in float64: W (D, K), b (D,), c (K,), and the families of its two layers."""
 
     W: Array
     b: Array
@@ -32,31 +32,31 @@ class Harmonium:
     hidden: UnitFamily
 
     def free_energy(self, v: Any) -> Array:
-        """F(v) in nats for rows v (n, D), dense or CSR; returns (n,) float64."""
+        """Compute F(v) in nats for rows v (n, D), dense or CSR; returns (n,) float64."""
         v = v if is_sparse(v) else np.asarray(v, dtype=np.float64)
-        # Σ_h e^{b·v + c·h + v'Wh} (base of h) = e^{b·v} Π_k e^{A(c_k + W_k·v)}, since hidden units do not meet: F = −log of it and the base
-        # of v.
+        # Σ_h e^{b·v + c·h + v'Wh} (base of h) = e^{b·v} Π_k e^{A(c_k + W_k·v)}, since hidden units are not connected.  F is −log of it and
+        # of the base measure of v.
         result: Array = -exact_arithmetic.product(v, self.b) - self.hidden.log_partition(exact_arithmetic.product(v, self.W) + self.c).sum(
             axis=-1
         )
         return result - self.visible.log_base_of_rows(v)
 
     def hidden_means(self, v: Any) -> Array:
-        """E[h | v] (n, K) for rows v (n, D), dense or CSR."""
+        """Compute E[h | v] (n, K) for rows v (n, D), dense or CSR."""
         return self.hidden.mean(exact_arithmetic.product(v if is_sparse(v) else np.asarray(v, dtype=np.float64), self.W) + self.c)
 
     def visible_means(self, h: Array) -> Array:
-        """E[v | h] (n, D) for rows h (n, K)."""
+        """Compute E[v | h] (n, D) for rows h (n, K)."""
         return self.visible.mean(exact_arithmetic.product(np.asarray(h, dtype=np.float64), self.W.T) + self.b)
 
     def transposed(self) -> Harmonium:
-        """The same joint distribution with the two layers' roles exchanged."""
+        """Return the same joint distribution with the roles of the two layers exchanged."""
         return Harmonium(self.W.T, self.c, self.b, self.hidden, self.visible)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows kept for evaluation, as the model sees them (units' values); split 1 valid, 2 test."""
+    """Held-out rows in unit values that are stored for evaluation; split 1 valid, 2 test."""
 
     X: Any = array("n D", "rows in the visible units' values", kind="iuf", sparse=True)
     split: Array = array("n", "1 valid, 2 test", kind="iu", low=0, high=2)
@@ -65,9 +65,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Rows held out that are too many to be kept: they stay in the data set that the model was learned from, known by their digest.
+    """Held-out rows that are too many to be stored: they stay in the data set that the model was fitted to, and are identified by a digest.
 
-    sha256  of what `heldout_rows.heldout_digest` is fed with.  parts  the split as it was asked for; None: the data set's own, or the
+    sha256  `heldout_rows.heldout_digest` of the rows.  parts  the split as it was requested; None: that of the data set, or the
     default.
     """
 
@@ -76,14 +76,14 @@ class Elsewhere:
     test: int
     seed: int
     parts: str | None = None
-    label: str | None = None  # the column that was named for labels
+    label: str | None = None  # the column that was named as the label
     on_disk: bool = False  # whether rows were read in blocks
-    by_class: bool = True  # whether fractions were of every class, as in earlier versions
+    by_class: bool = True  # whether fractions were taken of every class, as in earlier versions
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What learning looked like, one entry per epoch and model."""
+    """The learning curves, with one entry per epoch and model."""
 
     reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit; NaN after a stop", kind="f")
     validated: Array | None = array("V", "epochs after which validation rows were looked at", kind="iu", optional=True)
@@ -99,29 +99,29 @@ class Trace:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of hidden units that were tried, and what rows held out said of the models; a figure for each, in nats a row."""
+    """The numbers of hidden units that were tried, and figures of each model on held-out rows, in nats per row."""
 
     hidden: list[int]
-    log_likelihood: list[float]  # of validation rows; of models that tell labels log p(y | v)
-    judged: list[float]  # the same as far as it can be relied on: the highest was chosen, of equal ones the smallest number
+    log_likelihood: list[float]  # of validation rows; for models that predict labels log p(y | v)
+    judged: list[float]  # the criterion, a cautious log_likelihood: the highest is chosen, of equal ones the smallest size
     training: list[float]  # of training rows
-    log_z: list[str]  # exact, annealed, not reliable, labels or diverged
+    log_z: list[str]  # method of log Z: exact, annealed, not reliable, labels or diverged
 
     def validate(self) -> None:
-        """Raise DataError unless there is a figure of every number."""
+        """Raise DataError unless there is one figure of each number."""
         lengths = {len(part) for part in vars(self).values()}
         if len(lengths) > 1 or not self.hidden:
             raise DataError("/sizes has entries of different lengths")
 
     @property
     def best(self) -> int:
-        """Which of them was chosen."""
+        """The number of hidden units that was chosen."""
         return max(range(len(self.hidden)), key=lambda number: (self.judged[number], -number))
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The state that learning continues from, besides parameters."""
+    """The state that learning continues from, in addition to the parameters."""
 
     W_velocity: Array = array("C D K", "last update of W", kind="f", finite=True)
     b_velocity: Array = array("C D", "last update of b", kind="f", finite=True)
@@ -173,22 +173,22 @@ class RBM1:
     )
 
     def upgrade(self) -> RBM:
-        """The same model as the present version has it."""
+        """Return the same model in the present version of the artifact."""
         return RBM(**vars(self))
 
     def validate(self) -> None:
-        """Raise DataError as the present version does."""
+        """Raise DataError under the same conditions as the present version."""
         self.upgrade().validate()
 
 
 @dataclass(frozen=True, kw_only=True)
 class RBM(RBM1):
-    """The `rbm` artifact: C models (one, or one per class) with what `eval` needs of their data.
+    """The `rbm` artifact: C models (one, or one per class) with the parts of their data that `eval` needs.
 
-    Rows are in unit values; of rate units those are counts, not proportions.
+    Rows are in unit values; for rate units these are counts, not proportions.
     """
 
-    bias_rate: float = 0.0  # learning rate of the biases; 0: that of the weights
+    bias_rate: float = 0.0  # learning rate of the biases; 0: the same as the weights'
     l1_decay: float = 0.0
     initial_scale: float = 0.01
     mean_field: str = "none"
@@ -201,31 +201,31 @@ class RBM(RBM1):
     column_mean: Array | None = array("D", "what was taken from the columns before learning", kind="f", optional=True, finite=True)
     column_scale: Array | None = array("D", "what the columns were divided by then", kind="f", optional=True, finite=True)
     training_energy: Array | None = array("C", "mean free energy of each model's training rows", kind="f", optional=True, finite=True)
-    feature_names: list[str] | None = None  # of the columns, which other rows are matched by
-    validate_every: int = 0  # epochs between two looks at validation rows
+    feature_names: list[str] | None = None  # of the columns, by which other rows are matched
+    validate_every: int = 0  # epochs between two evaluations on validation rows
     patience: int = 0
     track_likelihood: bool = False
-    average: int = 0  # last updates whose parameters were averaged
+    average: int = 0  # number of last updates whose parameters were averaged
     best_epoch: Array | None = array("C", "with patience: the epoch whose model was kept", kind="iu", optional=True)
-    final_steps: int = 0  # sweeps of the last updates, which `steps` goes to; 0: the same throughout
+    final_steps: int = 0  # sweeps of the last updates, towards which `steps` increases; 0: constant
     replicas: int = 0  # temperatures of parallel tempering; 0: ten
     optimizer: str = "momentum"
-    joint: str = "none"  # generative, discriminative, hybrid: a model of rows with their labels, which are its last visible unit
-    generative_share: float = 0.01  # of hybrid learning
+    joint: str = "none"  # generative, discriminative or hybrid: rows have their label as the last visible unit
+    generative_share: float = 0.01  # of hybrid learning, the weight of log p(v, y)
     learn_variances: bool = False  # column_scale was learned
-    labels: list[str] | None = None  # names of what the last visible unit's columns stand for
+    labels: list[str] | None = None  # names of the columns of the last visible unit
     kept: Kept | None = None
-    sizes: Sizes | None = None  # that the number of hidden units was chosen from
-    elsewhere: Elsewhere | None = None  # in the place of `holdout`
+    sizes: Sizes | None = None  # the search that chose the number of hidden units
+    elsewhere: Elsewhere | None = None  # used instead of `holdout`
     tracked_log_z: Array | None = array("C", "log Z of the models as it was kept along the updates, nats", kind="f", optional=True)
     tracked_se: Array | None = array("C", "its standard error", kind="f", optional=True)
     base_rates: Array | None = array(
         "C D", "natural parameters of independent columns with the training rows' means", kind="f", optional=True
     )
-    gaussian: GaussianMoments | None = None  # of real columns: what one Gaussian for the training rows is made of
+    gaussian: GaussianMoments | None = None  # for real columns: mean and covariance of the training rows, for a Gaussian baseline
 
     def validate(self) -> None:
-        """Raise DataError unless parameters are finite and the rows and scores belong to these models."""
+        """Raise DataError unless parameters are finite and the rows and scores match these models."""
         if self.W.size == 0:
             raise DataError("/W is empty")
         for name in ("visible_units", "hidden_units"):
@@ -263,38 +263,40 @@ class RBM(RBM1):
 
     @property
     def count(self) -> int:
-        """C, the number of models."""
+        """The number of models, C."""
         return len(self.W)
 
     def restored(self, rows: Any) -> Array:
-        """Rows (n, D) in unit values as data sets show them: counts of rate units as proportions, columns in their own scale and place."""
+        """Convert rows (n, D) in unit values to values of data sets: counts of rate units to proportions, columns to their own scale."""
         return display_values(rows[..., : self.columns], unit_family(self.visible_units), self.column_mean, self.column_scale)
 
     @property
     def columns(self) -> int:
-        """How many a row has, its label not counted."""
+        """The number of columns of a row without its label."""
         units = unit_family(self.visible_units)
         return int(self.W.shape[1]) - (units.labels.group if units.labels is not None else 0)
 
     def harmonium(self, index: int = 0) -> Harmonium:
-        """Model `index` in float64."""
+        """Return model `index` in float64."""
         W, b, c = (np.asarray(part[index], dtype=np.float64) for part in (self.W, self.b, self.c))
         return Harmonium(W, b, c, unit_family(self.visible_units), unit_family(self.hidden_units))
 
     def harmoniums(self) -> list[Harmonium]:
-        """All models in float64."""
+        """Return all models in float64."""
         return [self.harmonium(index) for index in range(self.count)]
 
 
 def display_values(rows: Any, units: UnitFamily, mean: Array | None, scale: Array | None) -> Array:
-    """Rows (n, D) in unit values as data sets show them: counts of rate units as proportions, columns in their own place and scale, (D,)
-    each, where they were freed of those."""
+    """Convert rows (n, D) in unit values to the values of data sets.
+
+    Counts of rate units become proportions.  Columns that were centred and scaled get back their mean and scale, (D,) each.
+    """
     values: Array = as_dense(rows) / np.float32(units.scale)
     return values if mean is None or scale is None else values * scale + mean
 
 
 def rbm_from_weights(W: Array, b: Array, c: Array, visible_units: str, hidden_units: str) -> RBM:
-    """Weights (D, K) and biases (D,), (K,) that another program learned, as the artifact."""
+    """Make the artifact from weights (D, K) and biases (D,), (K,) that another program learned."""
     nothing = {"steps": 0, "epochs": 0, "batch_size": 0, "learning_rate": 0.0, "momentum": 0.0, "weight_decay": 0.0, "chains": 0, "seed": 0}
     units = {"visible_units": visible_units, "hidden_units": hidden_units}
     return RBM(W=W[None], b=b[None], c=c[None], algorithm="imported", **units, **nothing)  # type: ignore[arg-type]

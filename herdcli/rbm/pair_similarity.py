@@ -1,11 +1,11 @@
-"""How well two images go together under a harmonium of pairs, from what each of them adds to the hidden units' input.
+"""The similarity of two images under a harmonium of pairs, from the contribution of each image to the hidden units' input.
 
-With the totals I^k(v) = v'W^k of image v in place k, the goodness (negative free energy) of a pair is, but for terms of the
-images alone, Σ_j A(c_j + I¹_j(v¹) + I²_j(v²)), and the balanced similarity
+With the totals I^k(v) = v'W^k of image v in position k, the goodness (negative free energy) of a pair is, up to terms of a single
+image, Σ_j A(c_j + I¹_j(v¹) + I²_j(v²)), and the balanced similarity
 
     F(v, w) = G(v, w) + G(w, v) − G(v, v) − G(w, w)
 
-has no other terms.  So 2K numbers of each image are all that is needed of it.
+has no other terms.  So 2K numbers per image are sufficient.
 Source: Teh (2003), eq. 3.7, 3.8 and 3.10.
 """
 
@@ -23,13 +23,13 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ROWS, COLUMNS = 32, 512  # pairs of one block, whose work arrays stay in cache
-FACTORS = 8  # terms 1 + e^a that are multiplied before a logarithm is taken
+FACTORS = 8  # terms 1 + e^a that are multiplied before a logarithm is computed
 LARGEST = 80.0  # e^{8·80} is still a float64
 
 
 @dataclass(frozen=True)
 class HiddenTotals:
-    """What images add to the input of the hidden units: (n, K) float64 in the first place, biases included, and in the second."""
+    """Contributions of images to the hidden units' input, in the first position (biases included) and the second: (n, K) float64."""
 
     first: Array
     second: Array
@@ -39,18 +39,18 @@ class HiddenTotals:
 
 
 def hidden_totals(model: PairRBM, X: Array) -> HiddenTotals:
-    """The totals of images X (n, D) in unit values."""
+    """Compute the totals of images X (n, D) in unit values."""
     X = np.asarray(X, dtype=np.float64)
     return HiddenTotals(X @ model.W1.astype(np.float64) + model.c, X @ model.W2.astype(np.float64))
 
 
 def pair_goodness(model: PairRBM, first: Array, second: Array) -> Array:
-    """G(v¹, v²) = −F(v) of pairs of images (n, D), (n, D) in nats, (n,).  Source: Teh (2003), eq. 3.7."""
+    """Compute G(v¹, v²) = −F(v) of pairs of images (n, D), (n, D) in nats, (n,).  Source: Teh (2003), eq. 3.7."""
     return -model.harmonium().free_energy(np.concatenate([first, second], axis=1))
 
 
 def pair_similarity(model: PairRBM, probes: HiddenTotals, gallery: HiddenTotals, map: Callable[..., Iterable[Any]] = map) -> Array:
-    """F (P, G) of every probe with every gallery image, in nats.
+    """Compute F (P, G) of every probe with every gallery image, in nats.
 
     map  runs blocks of probes; it may use threads.
     """
@@ -64,7 +64,7 @@ def pair_similarity(model: PairRBM, probes: HiddenTotals, gallery: HiddenTotals,
         for left in range(0, len(gallery), COLUMNS):
             columns = slice(left, left + COLUMNS)
             # F = G(p, g) + G(g, p) − G(p, p) − G(g, g) (Teh 2003, eq. 3.8), G = Σ_j A(I_j¹ + I_j²) + b·v (eq. 3.10): each image's visible
-            # terms stand once in each place on either side, and cancel.
+            # terms occur once in each position with either sign, and cancel.
             result[rows, columns] = score(rows, columns) - own[0][rows, None] - own[1][columns]
 
     list(map(fill, range(0, len(probes), ROWS)))
@@ -72,7 +72,7 @@ def pair_similarity(model: PairRBM, probes: HiddenTotals, gallery: HiddenTotals,
 
 
 def _pair_scorer(units: UnitFamily, probes: HiddenTotals, gallery: HiddenTotals) -> Callable[[slice, slice], Array]:
-    """Σ_j A(a_j) of both orders of pairs, for a slice of the probes and one of the gallery."""
+    """Return a function that computes Σ_j A(a_j) of both orders of pairs, for a slice of the probes and one of the gallery."""
     if units.states == (0, 1):
         reach = [np.abs(part).max(initial=0.0) for part in (probes.first, probes.second, gallery.first, gallery.second)]
         if max(reach[0] + reach[3], reach[1] + reach[2]) <= LARGEST:
@@ -88,7 +88,10 @@ def _pair_scorer(units: UnitFamily, probes: HiddenTotals, gallery: HiddenTotals)
 
 
 def _product_scorer(replicas: int, probes: HiddenTotals, gallery: HiddenTotals) -> Callable[[slice, slice], Array]:
-    """n Σ_j log(1 + e^{x_j + y_j}) = n log Π_j (1 + e^{x_j} e^{y_j}): no exponential and few logarithms are left in the loop."""
+    """Return the same function for n Σ_j log(1 + e^{x_j + y_j}) = n log Π_j (1 + e^{x_j} e^{y_j}).
+
+    The loop then needs no exponential and few logarithms.
+    """
     mine = [np.ascontiguousarray(np.exp(part).T) for part in (probes.first, probes.second)]
     others = [np.ascontiguousarray(np.exp(part).T) for part in (gallery.second, gallery.first)]
 

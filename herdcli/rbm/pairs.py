@@ -1,7 +1,7 @@
-"""Harmoniums of pairs of images of one person: two visible blocks with weights of their own, one hidden layer.
+"""Harmoniums of pairs of images of the same person: two visible blocks with separate weights, and one hidden layer.
 
-A model of pairs is a harmonium of the rows (v¹, v²), so `RBMLearning` learns it; only the rows are special: they are put together
-from two rows of one matrix when a minibatch asks for them.  Each pair is there in both orders.
+A model of pairs is a harmonium of the rows (v¹, v²), so `RBMLearning` learns it.  Only the rows are special: each is joined from
+two rows of one matrix when a minibatch needs it.  Each pair occurs in both orders.
 Source: Teh (2003), sec. 3.5.3 and fig. 3.8.
 """
 
@@ -19,7 +19,7 @@ from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_image_shape
 
-ITERATIONS = 2000  # minibatches, which is how the thesis' "iterations" are read
+ITERATIONS = 2000  # minibatches, which is how we read the "iterations" of the thesis
 DEFAULTS = Settings(
     hidden=100,
     batch_size=100,
@@ -36,15 +36,15 @@ DEFAULTS = Settings(
 
 @dataclass(frozen=True)
 class PairRows(SelectedRows):
-    """Rows (n, 2D) that are two rows of a matrix (N, D) side by side: base[index[:, 0]], base[index[:, 1]]."""
+    """Rows (n, 2D) that each join two rows of a matrix (N, D): base[index[:, 0]], base[index[:, 1]]."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, 2D)."""
+        """The shape of the joined rows, (n, 2D)."""
         return len(self.index), 2 * self.base.shape[1]
 
     def stored(self, chosen: Array | slice) -> Array:
-        """Some of the rows, (m, 2 D)."""
+        """Return some of the rows, (m, 2 D)."""
         index = self.index[chosen]
         rows: Array = self.base[index].reshape(len(index), self.shape[1])
         return rows
@@ -52,9 +52,9 @@ class PairRows(SelectedRows):
 
 @dataclass(frozen=True, kw_only=True)
 class PairRBM:
-    """The `rbm-pairs` artifact: one model, and which rows of its data set it was learned from.
+    """The `rbm-pairs` artifact: one model, and the rows of its data set that it was learned from.
 
-    Images are in unit values; of rate units those are counts, not proportions.
+    Images are in unit values; for rate units these are counts, not proportions.
     """
 
     W1: Array = array("D K", "weights of the first image", kind="f", finite=True)
@@ -63,13 +63,13 @@ class PairRBM:
     b2: Array = array("D", "biases of the second image's pixels", kind="f", finite=True)
     c: Array = array("K", "hidden biases", kind="f", finite=True)
     settings: Settings
-    pairs: int  # ordered pairs that were learned from
+    pairs: int  # number of ordered pairs in the training data
     trace: Array = array("E", "mean squared reconstruction error per visible unit, by epoch", kind="f")
     split: Array = array("n", "part of each row of the data set: 0 train, 1 valid, 2 test, 3 none", kind="iu", low=0, high=3)
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True, low=1)
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a two-state pixel is on
     value_range: Array | None = array("2", "lowest and highest value of the data", kind="fiu", optional=True, finite=True)
-    feature_names: list[str] | None = None  # of the columns, which other rows are matched by
+    feature_names: list[str] | None = None  # of the columns, by which other rows are matched
     spread: float | None = None  # mean squared deviation of a pixel that varies from its mean, as the trace: the error of the mean image
 
     def validate(self) -> None:
@@ -84,15 +84,17 @@ class PairRBM:
                 raise DataError(error.message) from error
 
     def harmonium(self) -> Harmonium:
-        """The model of rows (v¹, v²) in float64."""
+        """Return the model of rows (v¹, v²) in float64."""
         W, b = (np.concatenate(parts).astype(np.float64) for parts in ((self.W1, self.W2), (self.b1, self.b2)))
         return Harmonium(W, b, self.c.astype(np.float64), unit_family(self.settings.visible_units), unit_family(self.settings.hidden_units))
 
 
 def ordered_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
-    """All ordered pairs (m, 2) of different rows of one person, among `rows` of a data set with persons (n,) as indices into names.
+    """Return all ordered pairs (m, 2) of different rows of one person, among `rows` of a data set.
 
-    Raises DataError for a person with one row.
+    persons (n,) are indices into names.
+
+    Raises DataError for a person with only one row.
     """
     pairs = [np.empty((0, 2), dtype=np.int64)]
     for person in np.unique(persons[rows]):
@@ -106,14 +108,14 @@ def ordered_pairs(persons: Array, rows: Array, names: list[str]) -> Array:
 
 
 def default_epochs(pairs: int, batch_size: int) -> int:
-    """As many passes over the pairs as have `ITERATIONS` minibatches."""
+    """Return the number of epochs over the pairs that have `ITERATIONS` minibatches."""
     return -(-ITERATIONS // -(-pairs // (batch_size or pairs)))
 
 
 def pair_problem(X: Array, pairs: Array, settings: Settings) -> tuple[LearningProblem, Array]:
-    """What to learn from images X (n, D) and pairs (m, 2), and the pixels (D,) bool that take part: those that vary.
+    """Make the learning problem of images X (n, D) and pairs (m, 2), and the mask (D,) bool of the pixels that vary and take part.
 
-    Raises DataError if no pixel varies among the images of the pairs, and BadUsage where several columns are one unit.
+    Raises DataError if no pixel varies among the images of the pairs, and BadUsage if several columns are one unit.
     """
     if unit_family(settings.visible_units).group > 1:
         raise BadUsage(f"--pairs needs units of one column for each pixel, but {settings.visible_units} units have more")
@@ -129,21 +131,21 @@ def pair_problem(X: Array, pairs: Array, settings: Settings) -> tuple[LearningPr
 
 @dataclass(frozen=True)
 class PairLearning(RBMLearning):
-    """The algorithm that learns a model of pairs: `RBMLearning` by the rule of `_centred_step`."""
+    """The algorithm that learns a model of pairs: `RBMLearning` with the update of `_centred_step`."""
 
     def step(self, state: LearningState) -> LearningState:
-        """One minibatch; `state` is updated in place."""
+        """Run one minibatch; `state` is updated in place."""
         before = [part[0].copy() for part in (state.W, state.b_velocity, state.c_velocity)]
         return _centred_step(self.problem, before, super().step(state))
 
 
 def _centred_step(problem: LearningProblem, before: list[Array], state: LearningState) -> LearningState:
-    """The step of centred units instead of the plain one, which led from W and the biases' velocities `before` to `state`.
+    """Replace the plain step, which led from W and the biases' velocities `before` to `state`, by the step of centred units.
 
-    Weights learn from v − μ and h − λ, and leave mean inputs to the biases.
-    Thousands of pixels that are grey on average add up: by the plain rule and the rates of the thesis all hidden units go off within
-    ten updates and stay off.  With μ the mean image and λ = A'(0), hidden units half on, the weights' gradient becomes
-    G_W − G_b λ' − μ G_c', and what a change Δ of W adds at the means is taken back: b ← b − Δλ, c ← c − Δ'μ.  G_b and G_c are those of
+    Weights learn from v − μ and h − λ, so mean inputs are left to the biases.
+    The inputs of thousands of pixels that are grey on average add up.  With the plain update and the rates of the thesis all hidden units
+    turn off within ten updates and stay off.  With μ the mean image and λ = A'(0), hidden units half on, the weights' gradient becomes
+    G_W − G_b λ' − μ G_c'.  The effect of a change Δ of W at the means is compensated: b ← b − Δλ, c ← c − Δ'μ.  G_b and G_c are those of
     the biases' own updates.
     Source: Cho, Raiko & Ilin (2011), sec. 3; Montavon & Mueller (2012).
     """
@@ -167,7 +169,10 @@ def _centred_step(problem: LearningProblem, before: list[Array], state: Learning
 
 
 def assemble_pair_rbm(problem: LearningProblem, state: LearningState, varies: Array, X: Array, pairs: Array, split: Array) -> PairRBM:
-    """The artifact of a finished fit on pairs (n, 2) of rows X; pixels that do not vary (D,) get weights 0 and the bias of their value."""
+    """Make the artifact of a finished fit on pairs (n, 2) of rows X.
+
+    Pixels that do not vary (D,) get weights 0 and the bias of their value.
+    """
     D, wide = len(varies), int(varies.sum())
     W = np.zeros((2, D, state.c.shape[1]), dtype=np.float32)
     W[:, varies] = state.W[0].reshape(2, wide, -1)
@@ -189,7 +194,7 @@ def assemble_pair_rbm(problem: LearningProblem, state: LearningState, varies: Ar
 
 
 def _mean_variance(problem: LearningProblem) -> float:
-    """Mean squared deviation of the varying pixels of all pairs from their means, in proportions."""
+    """Compute the mean squared deviation of the varying pixels of all pairs from their means, in proportions."""
     rows = problem.rows[0]
     assert isinstance(rows, PairRows)
     share = np.bincount(rows.index.ravel(), minlength=len(rows.base)) / rows.index.size

@@ -1,11 +1,11 @@
-"""log Z of harmoniums too large to enumerate: annealed importance sampling.
+"""Annealed importance sampling of log Z, for harmoniums too large to enumerate.
 
 Chains walk from independent visible units with biases a (log Z known) to the model through
     f_β(v) = exp( ((1−β) a + β b)·v + Σ_k A(β x_k) ),   x = c + v'W,   0 = β_0 < … < β_T = 1,
-collecting  log w = Σ_t log f_{β_t}(v_t) − log f_{β_{t−1}}(v_t); v_{t+1} is one Gibbs step under β_t from v_t.
-The mean of w is an unbiased estimate of Z_1/Z_0.  Units are sampled and x is formed in float32, weights in float64.
-Reversed, chains walk from samples of the model to the base, β falling; the mean of w then estimates Z_0/Z_1.  By Jensen's
-inequality the first errs downwards in log Z and the second upwards, if the chains it starts from met all modes of the model.
+and accumulate  log w = Σ_t log f_{β_t}(v_t) − log f_{β_{t−1}}(v_t); v_{t+1} is one Gibbs step under β_t from v_t.
+The mean of w is an unbiased estimate of Z_1/Z_0.  Units are sampled and x is computed in float32, weights in float64.
+In the reverse direction, chains walk from samples of the model to the base with falling β; the mean of w then estimates Z_0/Z_1.  By
+Jensen's inequality the first errs downwards in log Z and the second upwards, if its initial states cover all modes of the model.
 Source: Neal (2001); Salakhutdinov & Murray (2008), sec. 4.1, without the base model's own hidden units, whose
 contribution is a constant.
 """
@@ -33,16 +33,16 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 TEMPERATURES_PER_STEP = 10
-BACK_ROWS, BACK_TEMPERATURES = 100, 2000  # that are annealed back from where they stand
+BACK_ROWS, BACK_TEMPERATURES = 100, 2000  # rows that are annealed back from the data, and the temperatures on the way
 LONG = 1000  # sweeps at the model before chains are annealed back
 
 
 @dataclass(frozen=True)
 class AnnealingProblem:
-    """M models to anneal side by side, each from its own base-rate biases (D,), or, with rows known, back to them.
+    """M models to anneal in parallel, each from its own base-rate biases (D,), or, if `known` is given, back to them.
 
-    known  rows (n, D) of the data of each model, which the way back begins at.  It is not begun where chains of the way there ended, whose
-           blind spots it would share.  A model without rows begins at hidden units that are on by chance.
+    known  rows (n, D) of each model's data, where the reverse chains start.  They do not start where forward chains ended, because they
+           would miss the same modes.  A model without rows starts at hidden units that are on by chance.
     """
 
     models: tuple[Harmonium, ...]
@@ -59,13 +59,13 @@ class AnnealingProblem:
 
     @property
     def stream(self) -> Stream:
-        """Where the random numbers come from."""
+        """The stream of the random numbers."""
         return Stream.REVERSE_ANNEALING if self.reverse else Stream.ANNEALING
 
 
 @dataclass
 class AnnealingState:
-    """Where the chains are: `values` in unit values, `log_weights` in nats."""
+    """The state of the chains: `values` in unit values, `log_weights` in nats."""
 
     values: Array = array("M chains D", "visible units of each chain, float32", kind="f")
     log_weights: Array = array("M chains", "log importance weight so far, float64", kind="f")
@@ -74,7 +74,7 @@ class AnnealingState:
 
 @dataclass(frozen=True)
 class Annealing(FixedLengthAlgorithm[AnnealingState]):
-    """The algorithm; its result are the estimates of each model's log Z.  map: runs over the models."""
+    """Annealing as an algorithm; its result is the estimate of each model's log Z.  map: runs over the models."""
 
     problem: AnnealingProblem
     map: Map = map
@@ -82,16 +82,16 @@ class Annealing(FixedLengthAlgorithm[AnnealingState]):
 
     @property
     def steps(self) -> int:
-        """Steps of a whole run; one step is ten temperatures of every model."""
+        """The number of steps of a whole run; one step is ten temperatures of every model."""
         return -(-self.problem.temperatures // TEMPERATURES_PER_STEP)
 
     def memory(self) -> int:
-        """Bytes of the chains, of their hidden units and natural parameters while a model is annealed."""
+        """The size in bytes of the chains, and of their hidden units and natural parameters while a model is annealed."""
         D, K = self.problem.models[0].W.shape
         return int(self.problem.chains * (len(self.problem.models) * (4 * D + 8) + 4 * D + 16 * K))
 
     def init(self) -> AnnealingState:
-        """Every chain at its start.  Raises BadUsage unless chains ≥ 2 and temperatures ≥ 1."""
+        """Return the initial state of every chain.  Raises BadUsage unless chains ≥ 2 and temperatures ≥ 1."""
         problem = self.problem
         if problem.chains < 2:
             raise BadUsage(f"annealed importance sampling needs at least 2 chains for its standard error, not {problem.chains}")
@@ -100,41 +100,41 @@ class Annealing(FixedLengthAlgorithm[AnnealingState]):
         return _start_from_bases(problem) if problem.known is None else _start_from_rows(problem, problem.known)
 
     def step(self, state: AnnealingState) -> AnnealingState:
-        """Ten temperatures further."""
+        """Anneal every model by ten temperatures."""
         betas = self._step_temperatures(state.step)
         list(self.map(partial(_anneal_chains, self.problem, state, betas), range(len(self.problem.models))))
         state.step += 1
         return state
 
     def _step_temperatures(self, step: int) -> Array:
-        """The temperatures of a step, the one before its first among them."""
+        """Return the temperatures of a step, including the last one of the step before."""
         first, last = step * TEMPERATURES_PER_STEP, self.problem.temperatures
         betas = np.arange(first, min(first + TEMPERATURES_PER_STEP, last) + 1) / last
         return 1.0 - betas if self.problem.reverse else betas
 
     def progress(self, state: AnnealingState) -> RunProgress:
-        """With the inverse temperature β that chains are at."""
+        """Return the progress with the inverse temperature β of the chains."""
         last = self.problem.temperatures
         beta = min(state.step * TEMPERATURES_PER_STEP, last) / last  # the last step may be shorter
         return RunProgress(state.step, self.steps, f"β {1.0 - beta if self.problem.reverse else beta:.2f}")
 
     def result(self, state: AnnealingState) -> list[LogZEstimate]:
-        """log Z of each model."""
+        """Return the estimate of log Z of each model."""
         return _log_z_estimates(self.problem, state)
 
 
 def lower_bounds(h: Harmonium, rows: Array, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map) -> Array:
-    """Lower bounds, in expectation, on log p(v) (n,) of rows (n, D) under the annealed chain itself, which ends near the model.
+    """Compute lower bounds, in expectation, on log p(v) (n,) of rows (n, D) under the annealed chain itself, which ends near the model.
 
-    Each row is annealed back from where it stands.  Unlike an estimate of log Z this does not err upwards: a mode that the chains miss
-    costs the rows that lie in it.  Source: Burda, Grosse & Salakhutdinov (2015), sec. 4, RAISE, eq. 9.
+    Each row is the start of a reverse annealing run.  Unlike an estimate of log Z this does not err upwards: a mode that the chains miss
+    lowers the bound of the rows in it.  Source: Burda, Grosse & Salakhutdinov (2015), sec. 4, RAISE, eq. 9.
     """
     run = Annealing(AnnealingProblem((h,), (base,), len(rows), temperatures, seed + unit, known=(rows,)), map)
     state = AnnealingState(rows[None].astype(np.float32), np.zeros((1, len(rows))))
     while not run.done(state):
         state = run.step(state)
-    # With x_{k−1} drawn from the reversal of the move at β_k the chain's own density of a path over that of the way back is
-    # f_K(v)/Z_0 · Π f_{k−1}(x_{k−1})/f_k(x_{k−1}); by Jensen's inequality its mean logarithm is at most log p(v).  f_K(v) is e^{−F(v)}.
+    # With x_{k−1} sampled from the reversal of the move at β_k, the chain's own density of a path divided by that of the reverse path is
+    # f_K(v)/Z_0 · Π f_{k−1}(x_{k−1})/f_k(x_{k−1}).  By Jensen's inequality its mean logarithm is at most log p(v).  f_K(v) is e^{−F(v)}.
     found: Array = state.log_weights[0] - h.free_energy(rows) - _initial_log_z(h, base)
     return found
 
@@ -142,10 +142,10 @@ def lower_bounds(h: Harmonium, rows: Array, base: Array, temperatures: int, seed
 def conservative_shift(
     h: Harmonium, rows: Any, log_partition: float, base: Array, temperatures: int, seed: int, unit: int = 0, *, map: Map = map
 ) -> float:
-    """By how much, at most 0, a mean log-likelihood of rows (n, D) by an estimate of log Z has to be lower so that it errs downwards.
+    """Return the correction, at most 0, that makes a mean log-likelihood of rows (n, D) by an estimate of log Z err downwards.
 
-    At most BACK_ROWS evenly spread rows are annealed back.  They are compared with themselves: which rows they are matters little.  The
-    bound is on the chains' own distribution; where the model has a mode that they miss and the estimate does not, the estimate is lower.
+    At most BACK_ROWS evenly spread rows are annealed back.  The same rows are compared under both, so the choice of rows matters little.
+    The bound is on the chains' own distribution; if the chains miss a mode of the model and the estimate does not, the estimate is lower.
     """
     some = h.visible.discrete(
         np.asarray(as_dense(select_rows(rows, slice(None, None, -(-int(rows.shape[0]) // BACK_ROWS)))), dtype=np.float64)
@@ -155,13 +155,13 @@ def conservative_shift(
 
 
 def _initial_log_z(h: Harmonium, base: Array) -> float:
-    """log Z at β = 0: Σ A(a) of the visible units and Σ A(0) of the hidden ones."""
+    """Compute log Z at β = 0: Σ A(a) of the visible units plus Σ A(0) of the hidden ones."""
     hidden = h.hidden.summed_log_partition(np.zeros(h.W.shape[1]))
     return float(h.visible.summed_log_partition(np.array(base, dtype=np.float64)) + float(hidden))
 
 
 def _start_from_bases(problem: AnnealingProblem) -> AnnealingState:
-    """Every chain drawn from its base-rate model."""
+    """Sample every chain from its base-rate model."""
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, a) in enumerate(zip(problem.models, problem.bases, strict=True)):
         first = generator(problem.seed, problem.stream, unit=m)
@@ -170,7 +170,7 @@ def _start_from_bases(problem: AnnealingProblem) -> AnnealingState:
 
 
 def _start_from_rows(problem: AnnealingProblem, rows: Sequence[Array]) -> AnnealingState:
-    """The way back: chains begin at rows (n, D) of the data of each model and take LONG sweeps at the model itself."""
+    """Start the reverse chains at rows (n, D) of each model's data, followed by LONG sweeps at the model itself."""
     values = np.empty((len(problem.models), problem.chains, problem.models[0].W.shape[0]), dtype=np.float32)
     for m, (h, known) in enumerate(zip(problem.models, rows, strict=True)):
         draws = generator(problem.seed, Stream.LONG, unit=m)
@@ -190,14 +190,14 @@ def _start_from_rows(problem: AnnealingProblem, rows: Sequence[Array]) -> Anneal
 
 
 def _anneal_chains(problem: AnnealingProblem, state: AnnealingState, betas: Array, m: int) -> None:
-    """Take model m's chains through the temperatures `betas`, weights and values updated in place."""
+    """Anneal model m's chains through the temperatures `betas`, with weights and values updated in place."""
     h, a, v, log_weights = problem.models[m], problem.bases[m], state.values[m], state.log_weights[m]
     random = generator(problem.seed, problem.stream, unit=m, step=state.step + 1)
     W, c = h.W.astype(np.float32), h.c.astype(np.float32)
     visible_layer, hidden_layer = h.visible.layer(), h.hidden.layer()
     x, natural, hidden = np.empty((len(v), len(c)), np.float32), np.empty_like(v), np.empty((len(v), len(c)), np.float32)
     # f_β(v) = h(v) exp((1 − β) a·v + β b·v + Σ_k A(β x_k)), x = W'v + c, goes from the base model (β = 0) to the harmonium (β = 1).
-    # A chain at v gains log f_β(v) − log f_β'(v) before it moves at β, so that E[e^gains] = Z_1/Z_0 however badly it mixes (Neal 2001).
+    # A chain at v gains log f_β(v) − log f_β'(v) before it moves at β, so that E[e^gains] = Z_1/Z_0 even if it mixes badly (Neal 2001).
     # A sweep at β: h given v has the natural parameters β x, v given h has β (Wh + b) + (1 − β) a.
     for before, beta in pairwise(betas.tolist()):
         exact_arithmetic.product(v, W, out=x)
@@ -210,7 +210,10 @@ def _anneal_chains(problem: AnnealingProblem, state: AnnealingState, betas: Arra
 
 
 def hidden_log_growth(units: UnitFamily, x: Array, before: float, beta: float) -> Array:
-    """Growth of the hidden log-partition between two temperatures: Σ_k A(β x_k) − A(β' x_k) with β' = `before`, x (n, K) float64."""
+    """Compute the growth of the hidden log-partition between two temperatures.
+
+    It is Σ_k A(β x_k) − A(β' x_k) with β' = `before`, x (n, K) float64.
+    """
     if not units.two_state or units.states is None:
         return np.asarray(units.summed_log_partition(beta * x) - units.summed_log_partition(before * x))
     low, high = units.states
@@ -218,7 +221,7 @@ def hidden_log_growth(units: UnitFamily, x: Array, before: float, beta: float) -
     linear = (low + gap / 2) * x.sum(axis=1)
     np.abs(x, out=x)
     linear += gap / 2 * x.sum(axis=1)
-    # A(a) = (l + g/2) a + g/2 |a| + log(1 + e^{−g|a|}): of the last term the difference at βx and β'x is the log of one quotient.
+    # A(a) = (l + g/2) a + g/2 |a| + log(1 + e^{−g|a|}): the difference of the last term at βx and β'x is the log of one quotient.
     ratio = exact_arithmetic.exp(-gap * beta * x)
     ratio += 1.0
     x *= -gap * before
@@ -231,9 +234,9 @@ def hidden_log_growth(units: UnitFamily, x: Array, before: float, beta: float) -
 
 
 def _log_z_estimates(problem: AnnealingProblem, state: AnnealingState) -> list[LogZEstimate]:
-    """log Z of each model once all steps are done, with the standard error of log(mean weight) by the delta method.
+    """Return log Z of each model after all steps, with the standard error of log(mean weight) by the delta method.
 
-    The error measures the spread of the weights; with too few temperatures the weights miss whole modes and it is too small.
+    The error measures the spread of the weights; with too few temperatures the weights miss whole modes and the error is too small.
     """
     found = []
     for h, a, log_weights in zip(problem.models, problem.bases, state.log_weights, strict=True):
@@ -242,8 +245,8 @@ def _log_z_estimates(problem: AnnealingProblem, state: AnnealingState) -> list[L
         weights = exact_arithmetic.exp(log_weights - top)
         mean = weights.mean()
         error = weights.std(ddof=1) / (mean * np.sqrt(len(weights)))
-        # Weights average Z_1/Z_0 on the way there and Z_0/Z_1 on the way back; `start` is log Z_0 = Σ A(a) of the visible units and Σ A(0)
-        # of the hidden ones.
+        # Weights average Z_1/Z_0 in the forward direction and Z_0/Z_1 in reverse; `start` is log Z_0 = Σ A(a) of the visible units plus Σ
+        # A(0) of the hidden ones.
         log_z = start - top - exact_arithmetic.log(mean) if problem.reverse else start + top + exact_arithmetic.log(mean)
         effective = float(exact_arithmetic.power(weights.sum(), 2) / np.square(weights).sum())
         found.append(LogZEstimate(float(log_z), float(error), effective, problem.temperatures))

@@ -1,4 +1,4 @@
-"""Rows that walk from a mixture of independent units to a harmonium, and the pilot that places the temperatures of the way."""
+"""Walks of rows from a mixture of independent units to a harmonium, and the pilot run that chooses their temperatures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from herdcli.schema import Array
 
 @dataclass
 class TemperatureWalk:
-    """Rows (n, D) that a model's temperatures are taken through in place, and the components they are in."""
+    """Rows (n, D) that are moved in place through a model's temperatures, and the mixture components they are in."""
 
     h: Harmonium
     base: BaseMixture
@@ -26,19 +26,20 @@ class TemperatureWalk:
     c: Array
     biases: Array
     x: Array
-    _seen: tuple[Array, Array] | None = None  # log q_m(v) (n, M) and b·v (n,), until v moves
+    _seen: tuple[Array, Array] | None = None  # log q_m(v) (n, M) and b·v (n,), cached until v changes
 
     @classmethod
     def of(cls, h: Harmonium, base: BaseMixture, v: Array, labels: Array) -> TemperatureWalk:
-        """Working arrays in float32, of rows v (n, D) that are in components `labels` (n,) of the base."""
+        """Allocate working arrays in float32 for rows v (n, D) in the components `labels` (n,) of the base."""
         W, c, biases = (part.astype(np.float32) for part in (h.W, h.c, base.biases))
         return cls(h, base, v, labels, W, c, biases, exact_arithmetic.product(v, W))
 
     def gains(self, before: float, beta: float) -> Array:
-        """log f_β(v) − log f_{β'}(v) with β' = `before`, (n,) float64."""
+        """Compute log f_β(v) − log f_{β'}(v) with β' = `before`, (n,) float64."""
         terms, own = self._of_rows()
         mixture = [exact_arithmetic.log_sum_exp((1.0 - at) * terms + self.base.log_shares, axis=1) for at in (before, beta)]
-        # log f at `beta` less log f at `before`, term by term of f as `populations` has it: mixture, visible biases, hidden log-partitions.
+        # log f at `beta` minus log f at `before`, for the terms of f in `population_annealing`: mixture, visible biases, hidden
+        # log-partitions.
         linear = (beta - before) * own
         result: Array = linear + hidden_log_growth(self.h.hidden, self.x + self.h.c, before, beta) + mixture[1] - mixture[0]
         return result
@@ -50,12 +51,12 @@ class TemperatureWalk:
         return self._seen
 
     def select(self, places: Array) -> None:
-        """Rows drawn anew: row i becomes what row places[i] is, places (n,)."""
+        """Resample the rows: row i becomes a copy of row places[i], places (n,)."""
         self._seen = None if self._seen is None else (self._seen[0][places], self._seen[1][places])
         self.v[...], self.labels[...], self.x[...] = self.v[places], self.labels[places], self.x[places]
 
     def sweep(self, beta: float, draws: np.random.Generator) -> None:
-        """Component, hidden units and visible units given each other under β."""
+        """Sample the component, the hidden units and the visible units given each other under β."""
         if beta < 1.0 and len(self.biases) > 1:
             terms = (1.0 - beta) * self._of_rows()[0] + self.base.log_shares
             share = np.cumsum(exact_arithmetic.exp(terms - terms.max(axis=1, keepdims=True)), axis=1)
@@ -71,7 +72,7 @@ class TemperatureWalk:
 
 
 def pilot_temperatures(h: Harmonium, base: BaseMixture, seed: int, unit: int = 0) -> Array:
-    """Temperatures (T + 1,) from 0 to 1, each as far from the last as the conditional effective sample size allows."""
+    """Choose temperatures (T + 1,) from 0 to 1, each as far from the last as the conditional effective sample size allows."""
     draws = generator(seed, Stream.PILOT, unit=unit)
     labels, values = sample_base(h, base, sequential_monte_carlo.PILOT_ROWS, draws)
     population = sequential_monte_carlo.ParticlePopulation.begun(

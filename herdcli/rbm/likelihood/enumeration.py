@@ -1,4 +1,4 @@
-"""log Z of a harmonium exactly: by all states of its smaller layer, or in closed form where both layers are Gaussian."""
+"""Exact log Z of a harmonium: by a sum over all states of its smaller layer, or in closed form if both layers are Gaussian."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ENUMERABLE = 20  # a layer of at most 2^20 states is summed state by state
-BY_PRODUCTS = 25  # and one of 2^25 where the other layer's units are two-state ones or counts of them
-BY_QUADRATICS = 37  # and one of 2^37 for log Z alone where they are gaussian (`quadratic_sums`)
-NEAR = 4096  # states of a block whose work arrays stay in the first cache
-LARGEST_SUM = 600.0  # of logarithms whose exponentials are multiplied in float64
+BY_PRODUCTS = 25  # log2 of the limit if the other layer's units are binary, spin or rate units
+BY_QUADRATICS = 37  # log2 of the limit for log Z alone if the other layer is gaussian (`quadratic_sums`)
+NEAR = 4096  # states of a block whose work arrays stay in the first-level cache
+LARGEST_SUM = 600.0  # largest sum of logarithms whose exponentials are multiplied in float64
 
 
 def log2_states(units: UnitFamily, columns: int) -> float:
-    """log2 of how many states a layer of so many columns has; infinite if they are not finitely many."""
+    """Return log2 of the number of states of a layer with this number of columns; infinity if it is not finite."""
     return float("inf") if units.support is None else columns // units.group * math.log2(len(units.support))
 
 
@@ -36,16 +36,16 @@ def is_enumerable(h: Harmonium) -> bool:
 
 
 def enumeration_limit(other: UnitFamily, *, log_z_alone: bool = False) -> int:
-    """log2 of the states up to which a layer is enumerated when the layer summed in closed form is `other`."""
+    """Return log2 of the largest number of states for which a layer is enumerated if the layer summed in closed form is `other`."""
     if log_z_alone and other.standard_normal:
         return BY_QUADRATICS
     return BY_PRODUCTS if other.states is not None else ENUMERABLE
 
 
 def layer_to_sum(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None:
-    """The model turned so that its hidden layer is the one to enumerate; None if both layers have too many states.
+    """Return the model, transposed if necessary so that its hidden layer is enumerated; None if both layers have too many states.
 
-    log_z_alone  whether nothing else is asked of the states.
+    log_z_alone  whether only log Z is computed from the states.
     """
     sides = [
         (log2_states(side.hidden, side.W.shape[1]), turned, side)
@@ -56,15 +56,15 @@ def layer_to_sum(h: Harmonium, *, log_z_alone: bool = False) -> Harmonium | None
 
 
 def is_gaussian(h: Harmonium) -> bool:
-    """Whether both layers are, so that the model is one Gaussian."""
+    """Whether both layers are Gaussian, so that the model is one Gaussian."""
     return h.visible.standard_normal and h.hidden.standard_normal
 
 
 def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
-    """log Z = log Σ_h e^{c·h + log h(h) + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
+    """Compute log Z = log Σ_h e^{c·h + log h(h) + Σ_j A_j(b_j + (W h)_j)} over all states of the smaller layer, in nats.
 
-    Raises BadUsage if both layers have more states than `layer_to_sum` allows (25 two-state units, 37 beside gaussian ones), DataError if
-    the model has no finite Z.
+    Raises BadUsage if both layers have more states than `layer_to_sum` allows (25 two-state units, 37 if the other layer is gaussian),
+    DataError if the model has no finite Z.
     """
     require_proper(h)
     if is_gaussian(h):
@@ -88,11 +88,11 @@ def log_partition_exact(h: Harmonium, *, map: Map = map) -> float:
 
 @dataclass(frozen=True)
 class HiddenStateBlock:
-    """Hidden states in one block of an enumeration, made when they are asked for."""
+    """The hidden states in one block of an enumeration, with arrays that are computed on demand."""
 
     h: Harmonium
-    near: int  # units whose states are the block's rows
-    block: int  # number of the state of all others
+    near: int  # number of units whose states are the block's rows
+    block: int  # number of the state of all other units
     _rows: Array
     _natural: Array
     _weight: Array
@@ -106,19 +106,19 @@ class HiddenStateBlock:
 
     @property
     def hidden(self) -> Array:
-        """(S, K) states."""
+        """The hidden states (S, K)."""
         states: Array = np.hstack([self._rows, np.tile(self.far, (len(self._rows), 1))])
         return states
 
     @property
     def natural(self) -> Array:
-        """(S, D) natural parameters of the visible units."""
+        """The natural parameters (S, D) of the visible units."""
         result: Array = self._natural + exact_arithmetic.product(self.h.W[:, self.near * self.h.hidden.group :], self.far)
         return result
 
     @property
     def log_weight(self) -> Array:
-        """(S,) log of the sum over visible states of e^{−E}."""
+        """The log of the sum over visible states of e^{−E}, (S,)."""
         far = self.far
         # Given h the visible units are independent: Σ_v e^{−E(v, h)} is e^{c·h} times the base measure of h times Π_j e^{A_j(b_j +
         # (Wh)_j)}.
@@ -128,16 +128,16 @@ class HiddenStateBlock:
 
 
 def enumerate_hidden(h: Harmonium) -> Iterator[HiddenStateBlock]:
-    """All states of the hidden layer, in blocks whose work arrays hold at most BLOCK numbers."""
+    """Yield all states of the hidden layer, in blocks whose work arrays hold at most BLOCK numbers."""
     blocks, states = hidden_blocks(h)
     return map(states, range(blocks))
 
 
 def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateBlock]]:
-    """How many blocks of hidden states there are, and what makes the one of a number."""
+    """Return the number of blocks of hidden states, and a function that makes the block of a number."""
     assert h.hidden.support is not None
     base, units = len(h.hidden.support), h.W.shape[1] // h.hidden.group
-    near = 0  # the states of the first `near` units are one block's rows; a block fixes all the others
+    near = 0  # the states of the first `near` units are the rows of a block; each block fixes all other units
     while near < units and base ** (near + 1) * h.W.shape[0] <= BLOCK:
         near += 1
     columns = near * h.hidden.group
@@ -148,9 +148,11 @@ def hidden_blocks(h: Harmonium) -> tuple[int, Callable[[int], HiddenStateBlock]]
 
 
 def hidden_log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
-    """log Σ_v e^{−E(v, h)} of all hidden states h: units whose states make up a block, number of blocks, and (S,) of the block of a number.
+    """Compute log Σ_v e^{−E(v, h)} of all hidden states h, block by block.
 
-    State i of block k is that of number k S + i in `state_rows`.
+    Returns the number of units whose states make up a block, the number of blocks, and a function from a block's number to (S,).
+
+    State i of block k is state number k S + i in `state_rows`.
     """
     products = HiddenSums.of(h)
     if products is not None:
@@ -161,12 +163,12 @@ def hidden_log_weights(h: Harmonium) -> tuple[int, int, Callable[[int], Array]]:
 
 @dataclass(frozen=True)
 class HiddenSums:
-    """Sums over hidden states of a model whose visible units are two-state ones, by products of exponentials.
+    """Sums over hidden states of a model with two-state visible units, by products of exponentials.
 
     A visible unit of values l and l + g with natural parameter a contributes e^{la} (1 + e^{ga}).  A hidden state is a near part,
     one of S rows, and a far part, fixed in a block; a = near + far, so that e^{ga} = E[j, s] · u_j with E computed once for all blocks.
-    One multiplication, one addition and one product for each state and unit then stand instead of an exponential and a logarithm.
-    Products are turned into logarithms before they could leave float64.  A count of n replicas is n times its unit's term.
+    Each state and unit then needs one multiplication, one addition and one product instead of an exponential and a logarithm.
+    Products are converted to logarithms before they could overflow float64.  A count of n replicas contributes n times its unit's term.
     """
 
     h: Harmonium
@@ -175,12 +177,12 @@ class HiddenSums:
     gap: float
     replicas: int
     _exponentials: Array  # (D, S)
-    _highest: Array  # (D,) of g times the near parts
-    _weight: Array  # (S,) log weights of the near parts, with what is linear in them
+    _highest: Array  # (D,) largest of g times the near parts
+    _weight: Array  # (S,) log weights of the near parts, with their linear terms
 
     @classmethod
     def of(cls, h: Harmonium) -> HiddenSums | None:
-        """None where a model's units or the size of its weights ask for the logarithms one by one."""
+        """Make the sums; None if a model's units or the size of its weights require the logarithms one by one."""
         assert h.hidden.support is not None
         if h.visible.states is None:
             return None
@@ -204,30 +206,30 @@ class HiddenSums:
 
     @property
     def blocks(self) -> int:
-        """How many far parts there are."""
+        """The number of far parts."""
         assert self.h.hidden.support is not None
         return int(len(self.h.hidden.support) ** (self.h.W.shape[1] // self.h.hidden.group - self.near))
 
     def log_sum(self, block: int) -> float:
-        """log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
+        """Compute the log of the sum of e^{−E} over all visible states and the near parts, for one far part."""
         weights, fixed = self._weigh_states(block)
         return float(_log_sum_exp(weights) + fixed)
 
     def log_weights(self, block: int) -> Array:
-        """(S,) log of the sum of e^{−E} over all visible states, of each near part, for one far part."""
+        """Compute the log of the sum of e^{−E} over all visible states (S,), for each near part and one far part."""
         weights, fixed = self._weigh_states(block)
         return weights + fixed
 
     def _weigh_states(self, block: int) -> tuple[Array, float]:
-        """Log weights (S,), and what all of them lack."""
+        """Compute log weights (S,), and the constant to add to all of them."""
         h, columns = self.h, self.near * self.h.hidden.group
         far = state_rows(h.hidden, h.W.shape[1] // h.hidden.group - self.near, np.array([block]))[0]
         natural = h.b + exact_arithmetic.product(h.W[:, columns:], far)
         shift = self.gap * natural
-        # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is turned into its logarithm before this bound passes
+        # log Π_j (1 + e^{x_j}) ≤ Σ_j log(1 + e^{highest x_j}): the product is converted to its logarithm before this bound exceeds
         # LARGEST_SUM.
         most = exact_arithmetic.log_add_exp(0.0, shift + self._highest)
-        factors, held = exact_arithmetic.exp(shift), 0.0  # held: what the logarithm of the product may have reached
+        factors, held = exact_arithmetic.exp(shift), 0.0  # held: bound on the logarithm of the product so far
         total, term, product = np.zeros(len(self._weight)), np.empty(len(self._weight)), np.ones(len(self._weight))
         for j in range(len(factors)):
             if held + most[j] > LARGEST_SUM:
@@ -250,13 +252,13 @@ def _log_sum_exp(terms: Array) -> float:
 
 
 def joint_precision(h: Harmonium) -> Array:
-    """The precision (D + K, D + K) of (v, h) jointly where both layers are Gaussian."""
+    """Return the precision (D + K, D + K) of (v, h) jointly if both layers are Gaussian."""
     D, K = h.W.shape
     return np.block([[np.eye(D), -h.W], [-h.W.T, np.eye(K)]])
 
 
 def _gaussian_log_partition(h: Harmonium) -> float:
-    """½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
+    """Compute ½ m'Λ⁻¹m − ½ log |Λ| with the biases m = (b, c) and the precision Λ; the base measures are normal densities."""
     # ∫ e^{m·x − ½ x'Λx} dx = (2π)^{(D+K)/2} |Λ|^{−½} e^{½ m'Λ⁻¹m}; the normal base measures divide by the power of 2π.
     matrix, biases = joint_precision(h), np.concatenate([h.b, h.c])
     quadratic = exact_arithmetic.product(0.5 * biases, symmetric_matrices.solve_definite(matrix, biases))

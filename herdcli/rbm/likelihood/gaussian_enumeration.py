@@ -1,12 +1,12 @@
-"""log Z of a harmonium beside gaussian units: sums over all states of the other layer, a multiplication each.
+"""Exact log Z of a harmonium with one gaussian layer: a sum over all states of the other layer, with one multiplication each.
 
 With gaussian visible units Σ_v e^{−E} is e^{c·h + ½ |b + W h|²} times the base measure of h: a quadratic form q(h) = h·(c + W'b) + ½ h'G h
 with G = W'W, however many visible units there are.  A hidden state is two near parts n and m and a far part f.  For one far part
 
     Σ_{n,m} e^{q} = e^{q(f)} Σ_{n,m} e^{q(n) + n·u} M_{nm} e^{q(m) + m·w},      M_{nm} = e^{n'G m},
 
-with the fields u and w that the far part makes.  M is computed once, so that many far parts together are one product of matrices.
-Where so small a share of a sum is left that exponentials may have vanished in it, the sum is made of logarithms.
+with the fields u and w of the far part.  M is computed once, so that many far parts together are one matrix product.
+If the sum is so small that exponentials may have underflowed in it, it is computed from logarithms.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from herdcli.schema import Array
 
 NEAR = 256  # states of a near part
 TOGETHER = 256  # far parts of a block
-SMALL = 1e-200  # of the largest sum that its terms could have: below it terms may have vanished
+SMALL = 1e-200  # relative to the largest possible sum: below it terms may have underflowed
 
 
 @dataclass(frozen=True)
 class QuadraticSums:
-    """The sums of a model, by blocks of far parts.
+    """The sums of a model, in blocks of far parts.
 
-    first, second  (n, ·) and (m, ·), the states of the near parts.  cross  (n, m) what q has of both, no more than 0 in any row and
-    column, M  its exponentials.  own  (n,) and (m,), all else of them.
+    first, second  (n, ·) and (m, ·), the states of the near parts.  cross  (n, m) the terms of q with both near parts, at most 0 in any row
+    and column, M  their exponentials.  own  (n,) and (m,), all other terms of the near parts.
     """
 
     h: Harmonium
@@ -43,7 +43,7 @@ class QuadraticSums:
 
     @classmethod
     def from_harmonium(cls, h: Harmonium) -> QuadraticSums:
-        """Of a model with gaussian visible units, and hidden ones of finitely many states."""
+        """Make the sums for a model with gaussian visible units, and hidden units with finitely many states."""
         assert h.hidden.support is not None
         base, group = len(h.hidden.support), h.hidden.group
         units = h.W.shape[1] // group
@@ -59,7 +59,7 @@ class QuadraticSums:
         for side, (rows, place) in enumerate(((first, slice(0, a)), (second, slice(a, b)))):
             quadratic = 0.5 * (exact_arithmetic.product(rows, G[place, place]) * rows).sum(axis=1)
             own[side] = np.asarray(exact_arithmetic.product(rows, field[place]) + quadratic + h.hidden.log_base(rows))
-        for side in (0, 1):  # what M lacks of its rows' and columns' largest entries is given back with the near parts' own
+        for side in (0, 1):  # the largest entries of rows and columns are moved from M to the near parts' own terms
             largest = cross.max(axis=1 - side)
             cross = cross - (largest[:, None] if side == 0 else largest)
             own[side] = own[side] + largest
@@ -67,22 +67,22 @@ class QuadraticSums:
 
     @property
     def near(self) -> int:
-        """Columns of both near parts."""
+        """The number of columns of both near parts."""
         return int(self.first.shape[1] + self.second.shape[1])
 
     @property
     def parts(self) -> int:
-        """How many far parts there are."""
+        """The number of far parts."""
         assert self.h.hidden.support is not None
         return int(len(self.h.hidden.support) ** ((self.h.W.shape[1] - self.near) // self.h.hidden.group))
 
     @property
     def blocks(self) -> int:
-        """How many blocks of far parts there are."""
+        """The number of blocks of far parts."""
         return -(-self.parts // TOGETHER)
 
     def log_sum(self, block: int) -> float:
-        """log of the sum of e^{−E} over all visible states and the near parts, for the far parts of a block."""
+        """Compute the log of the sum of e^{−E} over all visible states and the near parts, for the far parts of a block."""
         h, near, cut = self.h, self.near, self.first.shape[1]
         numbers = np.arange(block * TOGETHER, min((block + 1) * TOGETHER, self.parts))
         far = state_rows(h.hidden, (h.W.shape[1] - near) // h.hidden.group, numbers)

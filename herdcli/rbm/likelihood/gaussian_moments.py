@@ -1,4 +1,4 @@
-"""Mean and covariance of rows in unit values, which a Gaussian baseline of models with real columns is made of."""
+"""The mean and covariance of rows in unit values, from which the Gaussian baseline of models with real columns is made."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from herdcli.numerics.row_selection import row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-MOST_COLUMNS = 500  # of a covariance that is kept
+MOST_COLUMNS = 500  # most columns for which a covariance is stored
 
 
 @dataclass(frozen=True)
 class GaussianMoments:
-    """Of the training rows of each of C models."""
+    """The moments of the training rows of each of C models."""
 
     rows: Array = array("C", "how many they were", kind="i")
     mean: Array = array("C D", "their mean", kind="f", finite=True)
@@ -24,7 +24,7 @@ class GaussianMoments:
 
 
 def row_moments(rows: Any) -> tuple[Array, Array] | None:
-    """Mean (D,) and covariance (D, D), divisor n, of rows (n, D); None of more than MOST_COLUMNS."""
+    """Compute the mean (D,) and covariance (D, D), divisor n, of rows (n, D); None for more than MOST_COLUMNS columns."""
     n, D = rows.shape
     if D > MOST_COLUMNS or n < 2:
         return None
@@ -39,7 +39,7 @@ def row_moments(rows: Any) -> tuple[Array, Array] | None:
 
 
 def join_moments(parts: list[tuple[int, Array, Array] | None]) -> GaussianMoments | None:
-    """Those of all models (rows, mean, covariance); None where one has none."""
+    """Join the moments (rows, mean, covariance) of all models; None if one of them has none."""
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
         return None

@@ -1,13 +1,13 @@
-"""log Z of counts of words at every length, by populations of hidden states that are carried along the lengths.
+"""Estimates of log Z of word counts at every length, by populations of hidden states that are annealed along the lengths.
 
-Hidden states of rows of N words have  p_N(h) ∝ h(h) e^{c·h + N G(h)},  G(h) = log Σ_j e^{b_j + (W h)_j}.  Of no words they are
-independent, log Z_0 = Σ A(c); and from there the number of words itself is what chains are annealed along:
+Hidden states of rows of N words have  p_N(h) ∝ h(h) e^{c·h + N G(h)},  G(h) = log Σ_j e^{b_j + (W h)_j}.  Without words they are
+independent, log Z_0 = Σ A(c); from there the chains are annealed along the number of words itself:
 
     Z_{N+s} / Z_N = E_{p_N}[e^{s G(h)}],
 
-so that one way gives log Z of all lengths that it passes, with nothing interpolated.  After each step a Gibbs sweep at the new length
-follows: N words given h, and h given these.  N is any number: of N + r words, r < 1, a sweep of N words, which is in detailed balance
-with p_N, is a proposal that is taken with probability min(1, e^{r (G(h') − G(h))}).  Populations, rows that are drawn anew and the pilot
+so that one run gives log Z of all lengths that it passes, without interpolation.  After each step a Gibbs sweep at the new length
+follows: N words given h, and h given these.  N may be fractional.  For N + r words, r < 1, a sweep of N words, which is in detailed balance
+with p_N, is a proposal that is accepted with probability min(1, e^{r (G(h') − G(h))}).  Populations, resampling and the pilot
 are those of `sequential_monte_carlo`.
 Source: Neal (2001); Del Moral, Doucet & Jasra (2006), sec. 3; the model: Salakhutdinov & Hinton (2009).
 """
@@ -32,14 +32,14 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-LEVELS = 6  # runs at most, each of twice the sweeps of the last
-STRIDE = 8  # a step is at most an eighth of the words so far: hidden states that only long rows have are met on the way or not at all
+LEVELS = 6  # most runs, each with twice the sweeps of the last
+STRIDE = 8  # a step is at most an eighth of the words so far: only short steps find hidden states that only long rows have
 PLACES_PER_STEP = 10
 
 
 @dataclass(frozen=True)
 class LengthEstimates:
-    """log Z (L,) of the lengths, and an estimate of its mean over rows: error, chains in effect, sweeps, whether runs agree."""
+    """Estimates of log Z (L,) of the lengths, and of its mean over rows with error, effective chains, sweeps and agreement of runs."""
 
     log_z: Array
     mean: LogZEstimate
@@ -47,7 +47,10 @@ class LengthEstimates:
 
 @dataclass
 class LengthWalk:
-    """Hidden states (n, K) float32, overwritten; G (n,) float64 of each, and the shares of words given it (n, D) float32, to a factor."""
+    """The state of a walk: hidden states (n, K) float32, which are overwritten, and what depends on them.
+
+    growth  G (n,) float64 of each.  shares  the words' shares given each (n, D) float32, up to a factor.
+    """
 
     W: Array
     b: Array
@@ -59,19 +62,19 @@ class LengthWalk:
 
     @classmethod
     def of(cls, h: Harmonium, hidden: Array) -> LengthWalk:
-        """Working arrays in float32, of hidden states (n, K)."""
+        """Allocate working arrays in float32 for hidden states (n, K)."""
         W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
         walk = cls(W, b, c, h, hidden, np.empty(len(hidden)), np.empty((len(hidden), len(b)), dtype=np.float32))
         walk._look()
         return walk
 
     def gains(self, before: float, after: float) -> Array:
-        """What so many words more weigh, (n,) float64."""
+        """Compute the growth of the log weights between two numbers of words, (n,) float64."""
         found: Array = (after - before) * self.growth
         return found
 
     def sweep(self, at: float, draws: np.random.Generator) -> None:
-        """Words given hidden states, and these given the words; of a word in part, taken or left."""
+        """Sample words given hidden states, and hidden states given words; a fractional word is accepted or rejected."""
         whole, rest = divmod(at, 1.0)
         inputs = exact_arithmetic.product(MultinomialLayer(int(whole)).drawn(self.shares, draws), self.W)
         own, growth = self.hidden.copy(), self.growth
@@ -88,16 +91,16 @@ class LengthWalk:
         self.growth = softmax_weights(self.shares)
 
     def select(self, places: Array) -> None:
-        """Row i becomes what row places[i] is, places (n,)."""
+        """Resample the rows: row i becomes a copy of row places[i], places (n,)."""
         for part in (self.hidden, self.growth, self.shares):
             part[...] = part[places]
 
 
 @dataclass(frozen=True)
 class LengthProblem:
-    """A model whose populations are carried along places (T + 1,), numbers of words from 0.
+    """A model whose populations are annealed along places (T + 1,), numbers of words from 0.
 
-    lengths  sorted (L,), of which there are `counts` (L,) rows;  level  which run of several this is: each has random numbers of its own.
+    lengths  sorted (L,), with `counts` (L,) rows each.  level  the number of this run; each run has random numbers of its own.
     """
 
     h: Harmonium
@@ -111,17 +114,17 @@ class LengthProblem:
 
     @property
     def rows(self) -> int:
-        """Rows of one population."""
+        """The number of rows of one population."""
         return max(2, -(-self.chains // POPULATIONS))
 
     def draws(self, p: int, step: int) -> np.random.Generator:
-        """The random numbers of a population's step."""
+        """Return the random numbers of a population's step."""
         return generator(self.seed, Stream.POPULATIONS, unit=(self.unit * POPULATIONS + p) * 64 + self.level, step=step)
 
 
 @dataclass
 class LengthState:
-    """Where the populations are, and what they said of the lengths that are behind them."""
+    """The state of the populations, and their estimates for the lengths already passed."""
 
     hidden: Array = array("P n K", "hidden units, float32", kind="f")
     log_weights: Array = array("P n", "log weight since the last resampling", kind="f")
@@ -134,7 +137,7 @@ class LengthState:
 
 @dataclass(frozen=True)
 class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
-    """The algorithm; a step is ten places.  map: runs over populations."""
+    """Annealing along lengths as an algorithm; a step is ten places.  map: runs over populations."""
 
     problem: LengthProblem
     map: Map = map
@@ -142,16 +145,16 @@ class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
 
     @property
     def steps(self) -> int:
-        """Steps until the last place."""
+        """The number of steps until the last place."""
         return -(-(len(self.problem.places) - 1) // PLACES_PER_STEP)
 
     def memory(self) -> int:
-        """Bytes of the state, and of the words of a population while it is carried."""
+        """The size in bytes of the state, and of the words of a population while it is annealed."""
         (D, K), rows = self.problem.h.W.shape, POPULATIONS * self.problem.rows
         return int(rows * (4 * K + 16) + self.problem.rows * (16 * D + 8 * K) + 16 * POPULATIONS * len(self.problem.lengths))
 
     def init(self) -> LengthState:
-        """Rows of no words: hidden states drawn at their biases.  Raises BadUsage for fewer than 2 chains."""
+        """Start from rows without words: hidden states sampled at their biases.  Raises BadUsage for fewer than 2 chains."""
         given, h = self.problem, self.problem.h
         if given.chains < 2:
             raise BadUsage(f"annealing needs at least 2 chains, not {given.chains}")
@@ -160,29 +163,29 @@ class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
         for p in range(POPULATIONS):
             h.hidden.layer().sample(np.zeros_like(hidden[p]), h.c.astype(np.float32), hidden[p], given.draws(p, 0))
         start = float(h.hidden.summed_log_partition(np.array(h.c, dtype=np.float64)))
-        said = (POPULATIONS, len(given.lengths))  # that of rows without words is known, and nothing passes it
+        said = (POPULATIONS, len(given.lengths))  # log Z of rows without words is known, and no step passes it
         ancestors = np.tile(np.arange(given.rows), (POPULATIONS, 1))
         known = np.full(said, start), np.full(said, 1.0 / given.rows)
         return LengthState(hidden, np.zeros(shape), np.full(POPULATIONS, start), ancestors, *known)
 
     def step(self, state: LengthState) -> LengthState:
-        """Ten places further."""
+        """Anneal every population by ten places."""
         list(self.map(partial(_carry_population, self.problem, state), range(POPULATIONS)))
         state.step += 1
         return state
 
     def progress(self, state: LengthState) -> RunProgress:
-        """With the number of words that rows have."""
+        """Return the progress with the number of words of the rows."""
         places = self.problem.places
         return RunProgress(state.step, self.steps, f"{int(places[min(state.step * PLACES_PER_STEP, len(places) - 1)])} words")
 
     def result(self, state: LengthState) -> LengthEstimates:
-        """log Z of each length, and of the mean over rows with its standard error."""
+        """Return log Z of each length, and of the mean over rows with its standard error."""
         top = state.log_z.max(axis=0)
         shares = exact_arithmetic.exp(state.log_z - top)
         log_z = top + exact_arithmetic.log(shares.mean(axis=0))
         weight = self.problem.counts / self.problem.counts.sum()
-        # By the delta method the mean of log Z over rows moves by the mean of each population's relative excess.
+        # By the delta method the error of the mean of log Z over rows is the mean of each population's relative deviations.
         error = sequential_monte_carlo.relative_error(exact_arithmetic.product(shares / shares.mean(axis=0), weight))
         count = exact_arithmetic.product(np.square(shares.sum(axis=0)) / (np.square(shares) * state.squares).sum(axis=0), weight)
         return LengthEstimates(
@@ -191,7 +194,7 @@ class LengthAnnealing(FixedLengthAlgorithm[LengthState]):
 
 
 def _carry_population(problem: LengthProblem, state: LengthState, p: int) -> None:
-    """One population by ten places, and what it says of the lengths between them."""
+    """Anneal one population by ten places, with its estimates for the lengths between them."""
     first, lengths = state.step * PLACES_PER_STEP, problem.lengths
     draws, walk = problem.draws(p, state.step + 1), LengthWalk.of(problem.h, state.hidden[p])
     rows = ParticlePopulation(walk, state.log_weights[p], state.log_means[p, ...], state.ancestors[p])
@@ -205,7 +208,7 @@ def _carry_population(problem: LengthProblem, state: LengthState, p: int) -> Non
 
 
 def pilot_lengths(h: Harmonium, longest: int, seed: int, unit: int) -> Array:
-    """Lengths (T + 1,) from 0 to the longest, each as far from the last as the conditional effective sample size allows."""
+    """Choose lengths (T + 1,) from 0 to the longest, each as far from the last as the conditional effective sample size allows."""
     draws = generator(seed, Stream.PILOT, unit=unit)
     hidden = np.empty((sequential_monte_carlo.PILOT_ROWS, len(h.c)), dtype=np.float32)
     h.hidden.layer().sample(np.zeros_like(hidden), h.c.astype(np.float32), hidden, draws)
@@ -230,7 +233,10 @@ def log_partitions_by_length(
     map: Map = map,
     progress: Watch | None = None,
 ) -> LengthEstimates:
-    """log Z_N of sorted lengths N (L,) of `counts` (L,) rows, by all hidden states where they are few enough; else annealed."""
+    """Compute log Z_N of sorted lengths N (L,) with `counts` (L,) rows each.
+
+    If the hidden states are few enough it is the sum over all of them; otherwise it is annealed.
+    """
     if word_counts.can_enumerate(h):
         return LengthEstimates(word_counts.log_partitions_by_length(h, lengths), LogZEstimate(0.0, 0.0))
     return annealed_partitions(h, lengths, counts, chains=chains, most=most, seed=seed, unit=unit, map=map, progress=progress)
@@ -249,9 +255,9 @@ def annealed_partitions(
     map: Map = map,
     progress: Watch | None = None,
 ) -> LengthEstimates:
-    """log Z_N of sorted lengths N (L,), of which there are `counts` (L,) rows.
+    """Estimate log Z_N of sorted lengths N (L,) with `counts` (L,) rows each, by annealing.
 
-    Runs end once two agree, or the next would take more sweeps than `most`.  once  one run alone.
+    Runs end once two agree, or if the next would take more sweeps than `most`.  once  one run only.
     """
     first, found = pilot_lengths(h, int(lengths[-1]), seed, unit), list[LengthEstimates]()
     for level in range(LEVELS):

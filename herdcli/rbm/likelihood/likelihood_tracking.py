@@ -1,13 +1,15 @@
-"""log Z along the updates of a fit: particles that are carried from parameters to parameters while these are learned.
+"""Tracking of log Z along the updates of a fit, by particles that follow the parameters while these are learned.
 
-Rows v follow p_θ(v) = f_θ(v)/Z_θ with f_θ(v) = h(v) e^{b·v + Σ_k A(x_k)}, x = c + v'W.  Once learning has moved θ to θ', a row gains the
-weight f_θ'(v)/f_θ(v), whose mean is Z_θ'/Z_θ, and takes a Gibbs sweep under θ'.  Learning begins beside independent columns, whose log Z
-is known, and is itself the way from there: unlike annealing it meets the model's modes while they part, when rows can still reach them.
-From θ to θ', an epoch or more apart, the way is a line, on which x is linear too; as many of its points are taken as keep the
-conditional effective sample size, of large models no more than cost what learning costs in between.  To follow every update would be
-longer: parameters that momentum and noise move about lead nowhere for the most part.  Populations are drawn anew each by itself where
-their weights spread, and share nothing: what they differ by measures the error, and where steps were too long, what the longest of a way
-has lost is added to it.
+Rows v follow p_θ(v) = f_θ(v)/Z_θ with f_θ(v) = h(v) e^{b·v + Σ_k A(x_k)}, x = c + v'W.  When learning has moved θ to θ', a row's weight is
+multiplied by f_θ'(v)/f_θ(v), whose mean is Z_θ'/Z_θ, and the row takes a Gibbs sweep under θ'.  Learning starts close to independent
+columns, whose log Z is known, and is itself the path from there.  Unlike annealing it meets the model's modes while they separate, when
+rows can still reach them.
+
+From θ to θ', an epoch or more apart, the path is a line, on which x is linear too.  It is divided into as many steps as keep the
+conditional effective sample size; for large models into no more than cost as much as the learning in between.  Following every update
+would be a longer path, because much of the movement by momentum and noise leads nowhere.  Each population is resampled by itself when
+its weights spread, and populations share nothing.  Their differences therefore measure the error; if steps were too long, the largest
+loss on a path is added to it.
 Sources: Béreux, Decelle, Furtlehner, Rosset & Seoane (2025), sec. 4, trajectory annealed importance sampling; Del Moral, Doucet & Jasra
 (2006), sec. 3; Zhou, Johansen & Aston (2016), sec. 3.3 (conditional effective sample size).
 """
@@ -31,21 +33,21 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 FIGURES = ("log_partition", "standard_error", "training", "validation")  # of each epoch
-ROWS = 32  # of a population
-PARTS = 2  # that populations are carried in, of large models
-LARGE = 1 << 16  # weights from which on a model is large
-LOST = 0.02  # minus the logarithm of the share of the rows that a step keeps in effect
-POINTS = 25  # of learning's way that rows are carried to
-MOST_STEPS, FEWEST_STEPS = 500, 20  # from one to the next
+ROWS = 32  # rows of a population
+PARTS = 2  # parts in which the populations of large models are processed
+LARGE = 1 << 16  # number of weights from which a model is large
+LOST = 0.02  # minus the logarithm of the share of effective rows that a step keeps
+POINTS = 25  # points on the path of learning that rows are carried to
+MOST_STEPS, FEWEST_STEPS = 500, 20  # largest and smallest number of steps from one point to the next
 PRODUCTS = (
     5 / 3
-)  # of an update of learning, for each of a step; of large models steps take as many multiplications as the updates in between
-HALF = 0.7  # minus the logarithm of the share of the rows that one step may keep and still be relied on
-SHORTEST, TINY = 1e-9, 1e-2  # what is left of a way that counts as nothing; the least share of LOST that a step is taken to lose
+)  # relative to an update of learning, for each step; in large models steps take as many multiplications as the updates in between
+HALF = 0.7  # minus the logarithm of the share of effective rows in one step below which it is not reliable
+SHORTEST, TINY = 1e-9, 1e-2  # remaining path that counts as nothing; least share of LOST that a step is assumed to lose
 
 
 class PathPoint(NamedTuple):
-    """Parameters in float32: W (D, K), b (D,), c (K,)."""
+    """A point in parameter space, in float32: W (D, K), b (D,), c (K,)."""
 
     W: Array
     b: Array
@@ -53,8 +55,10 @@ class PathPoint(NamedTuple):
 
 
 def is_due(problem: LearningProblem, m: int, step: int) -> bool:
-    """Whether rows are carried on after update number `step` of model m: after POINTS epochs evenly spread, the last among them, and after
-    those that rows held out are looked at."""
+    """Whether rows are carried on after update number `step` of model m.
+
+    This is the case after POINTS epochs, evenly spread and including the last, and after epochs with an evaluation on validation rows.
+    """
     settings, (epoch, batch) = problem.settings, divmod(step + 1, problem.batches(m))
     if batch:
         return False
@@ -62,7 +66,7 @@ def is_due(problem: LearningProblem, m: int, step: int) -> bool:
 
 
 def begin_tracking(problem: LearningProblem, m: int, track: TrackingParticles, point: PathPoint) -> None:
-    """Rows of model m drawn from independent columns, the base rates of its rows, and carried to where learning begins."""
+    """Sample rows of model m from independent columns, the base rates of its rows, and carry them to the start of learning."""
     visible, hidden = problem.visible, problem.hidden
     natural = problem.base(m).astype(np.float64)
     base = PathPoint(np.zeros_like(point.W), natural.astype(np.float32), point.c)
@@ -76,7 +80,7 @@ def begin_tracking(problem: LearningProblem, m: int, track: TrackingParticles, p
 
 
 def carry_particles(problem: LearningProblem, m: int, track: TrackingParticles, point: PathPoint, step: int, map: Map = map) -> None:
-    """The rows of model m from where they are to the parameters `point`, after update number `step` = 0, 1, …; −1: before the first."""
+    """Carry the rows of model m to the parameters `point`, after update number `step` = 0, 1, …; −1: before the first."""
     start = PathPoint(track.W[m], track.b[m], track.c[m])
     parts = PARTS if start.W.size >= LARGE else 1
     most = allowed_steps(problem, m) if start.W.size >= LARGE and step >= 0 else MOST_STEPS
@@ -94,7 +98,7 @@ def carry_particles(problem: LearningProblem, m: int, track: TrackingParticles, 
 
 
 def allowed_steps(problem: LearningProblem, m: int) -> int:
-    """Steps from one point to the next that take about as long as learning takes between them."""
+    """Return the number of steps to the next point that take about as long as the learning in between."""
     settings, epochs = problem.settings, -(-problem.settings.epochs // POINTS)
     updates = problem.batches(m) * min(epochs, settings.every or epochs)
     rows = len(problem.rows[m]) / problem.batches(m) * settings.steps
@@ -102,7 +106,7 @@ def allowed_steps(problem: LearningProblem, m: int) -> int:
 
 
 class TrackedPopulations(NamedTuple):
-    """Some of them, which are moved in place: values (P, n, D), log weights (P, n), log of the mean weights until then (P,)."""
+    """Some of the populations, updated in place: values (P, n, D), log weights (P, n), log of the mean weights before resampling (P,)."""
 
     values: Array
     log_weights: Array
@@ -110,20 +114,20 @@ class TrackedPopulations(NamedTuple):
 
 
 class HiddenInputs(NamedTuple):
-    """Inputs x (n, K) of hidden units at the start of a way, what u (n, K) they grow by, both float32, and the growth of b·v (n,)."""
+    """The inputs x (n, K) of hidden units at the start of a segment, their change u (n, K), both float32, and the change of b·v (n,)."""
 
     x: Array
     u: Array
     slope: Array
 
     def at(self, share: float) -> Array:
-        """Those (n, K) with this share of the way behind."""
+        """Return the inputs (n, K) after this share of the segment."""
         found: Array = self.x + np.float32(share) * self.u
         return found
 
 
 class PathSegment(NamedTuple):
-    """The line from one point to another, of a model of two families."""
+    """The line from one point to another, for a model of two families."""
 
     visible: UnitFamily
     hidden: UnitFamily
@@ -131,20 +135,20 @@ class PathSegment(NamedTuple):
     end: PathPoint
 
     def at(self, share: float) -> PathPoint:
-        """The point that has this share of the way behind it."""
+        """Return the point after this share of the segment."""
         if share == 1.0:
             return self.end
         return PathPoint(*(a + np.float32(share) * (b - a) for a, b in zip(self.start, self.end, strict=True)))
 
     def inputs(self, v: Array) -> HiddenInputs:
-        """What rows v (n, D) give hidden units at the start, and what it grows by until the end."""
+        """Compute the hidden inputs of rows v (n, D) at the start of the segment, and their change until its end."""
         # On θ_s = θ + s (θ' − θ) both x_s = c_s + v'W_s and b_s·v are linear in s: products with the ends give log f_s(v) everywhere.
         x, u = (exact_arithmetic.product(v, end.W) + end.c for end in (self.start, self.end))
         u -= x
         return HiddenInputs(x, u, exact_arithmetic.product(v.astype(np.float64), self.end.b.astype(np.float64) - self.start.b))
 
     def rise(self, hidden_inputs: HiddenInputs, before: float) -> Callable[[float], Array]:
-        """s ↦ log f_s(v) − log f_before(v), (n,) float64."""
+        """Return the function s ↦ log f_s(v) − log f_before(v), (n,) float64."""
         here = self.hidden.summed_log_partition(hidden_inputs.at(before))
 
         def found(s: float) -> Array:
@@ -155,9 +159,9 @@ class PathSegment(NamedTuple):
 
 
 def _walk_segment(segment: PathSegment, rows: TrackedPopulations, draws: np.random.Generator, most: int) -> float:
-    """All the way, by as many steps as the conditional effective sample size asks for, at most so many.
+    """Carry rows along the segment, in at most `most` steps that keep the conditional effective sample size if possible.
 
-    Returns the largest loss of one of them beyond HALF: where steps are too few, so few rows count that what they say of Z is chance.
+    Returns the largest loss of a step beyond HALF: with too few steps, so few rows count that their estimate of Z is chance.
     """
     v, at, size, worst = rows.values.reshape(-1, rows.values.shape[-1]), 0.0, 1.0, 0.0
     for step in range(most):
@@ -178,14 +182,17 @@ def _walk_segment(segment: PathSegment, rows: TrackedPopulations, draws: np.rand
 def _step_length(
     rise: Callable[[float], Array], log_weights: Array, at: float, size: float, least: float
 ) -> tuple[float, Array, float, float]:
-    """A length that keeps the conditional effective sample size, unless it is the least there is, what rows gain on it, what the next may
-    be like, and minus the logarithm of the share of the rows that this one keeps.  size  what is tried first."""
+    """Choose a step that keeps the conditional effective sample size, unless it is already the least step.
+
+    Returns its length, the rows' gain on it, the first length to try next, and minus the logarithm of the share of effective rows that it
+    keeps.  size  the length that is tried first.
+    """
     share = exact_arithmetic.exp(log_weights - exact_arithmetic.log_sum_exp(log_weights))
     while True:
         length = 1.0 - at if at + size >= 1.0 - SHORTEST else size
         growth = rise(at + length)
-        # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 where all g are alike: what this step alone does to the weights.  Minus its logarithm is near to
-        # the variance of log g, which grows as the square of the length.
+        # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 if all g are equal: it is the effect of this step alone on the weights.  Minus its logarithm is
+        # close to the variance of log g, which grows with the square of the length.
         gain = exact_arithmetic.exp(growth - growth.max())
         lost = float(
             exact_arithmetic.log(exact_arithmetic.product(share, np.square(gain)))
@@ -198,14 +205,14 @@ def _step_length(
 
 
 def _resample(rows: TrackedPopulations, inputs: Array, population: int, draws: np.random.Generator) -> None:
-    """The rows of a population and the hidden units' inputs (P, n, K) in proportion to their weights, if fewer than half of them count."""
+    """Resample a population and its hidden inputs (P, n, K) in proportion to the weights, if fewer than half of the rows count."""
     places = resample_if_needed(rows.log_weights[population], rows.log_means[population, ...], draws)
     if places is not None:
         rows.values[population], inputs[population] = rows.values[population, places], inputs[population, places]
 
 
 def _gibbs_sweep(segment: PathSegment, v: Array, inputs: Array, point: PathPoint, draws: np.random.Generator) -> None:
-    """Hidden units given their inputs (n, K), overwritten, and rows v (n, D) given the hidden units, in place."""
+    """Sample hidden units given their inputs (n, K), which are overwritten, and rows v (n, D) given the hidden units, in place."""
     hidden, natural = np.empty_like(inputs), np.empty_like(v)
     segment.hidden.layer().sample(inputs, np.zeros_like(point.c), hidden, draws)
     exact_arithmetic.product(hidden, point.W.T, out=natural)
@@ -213,14 +220,14 @@ def _gibbs_sweep(segment: PathSegment, v: Array, inputs: Array, point: PathPoint
 
 
 def tracked_log_partition(track: TrackingParticles, m: int) -> tuple[float, float]:
-    """log Z of model m where its rows stand, and its standard error, from what the populations differ by and what steps have lost."""
+    """Return log Z of model m at the rows' parameters, and its standard error from the populations' differences and the steps' losses."""
     logs = (
         track.log_means[m] + exact_arithmetic.log_sum_exp(track.log_weights[m], axis=1) - exact_arithmetic.log(track.log_weights.shape[2])
     )
     found, error = pool_estimates(logs)
-    # Sums of many small steps are near to normal, and Z of a population to log-normal: log E[Z] = μ + σ²/2, whose error by that of the mean
-    # and the variance of P normal numbers is √(σ²/P + σ⁴/2(P − 1)).  Where one population outweighs all others, the mean of the Z knows
-    # nothing of what it lacks, and this does.
+    # Sums of many small steps are nearly normal, and Z of a population is nearly log-normal: log E[Z] = μ + σ²/2.  Its error, from that of
+    # the mean and the variance of P normal numbers, is √(σ²/P + σ⁴/2(P − 1)).  If one population outweighs all others, the mean of the Z
+    # gives no sign of its error, but this does.
     variance = float(logs.var(ddof=1))
     normal, spread = float(logs.mean()) + 0.5 * variance, variance / len(logs) + 0.5 * variance * variance / (len(logs) - 1)
     return found, max(error, math.sqrt(spread + (found - normal) ** 2)) + float(track.lost[m])

@@ -1,4 +1,4 @@
-"""Estimates of log Z, and what makes one that can be relied on: enough chains that count, and runs that agree with each other."""
+"""Estimates of log Z and the criteria of their reliability: enough effective chains, and agreement between runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from herdcli.numerics import exact_arithmetic
 from herdcli.records import dataclass
 
 STUDENT = 2.3646  # 97.5 % point of Student's t with smc.POPULATIONS − 1 degrees of freedom
-LEAST_EFFECTIVE = 20.0  # chains without which an estimate is not relied on
-AGREED = 0.1  # nats that successive runs may differ by beyond their errors
-NARROW = 0.15  # nats: standard error below which runs are not made longer
+LEAST_EFFECTIVE = 20.0  # effective chains below which an estimate is not reliable
+AGREED = 0.1  # nats by which successive runs may differ beyond their errors
+NARROW = 0.15  # nats: standard error below which no longer run is made
 
 
 @dataclass(frozen=True)
 class LogZEstimate:
-    """log Z in nats and its standard error; the effective number of chains and the temperatures it came from, None if exact."""
+    """An estimate of log Z in nats with its standard error.
+
+    effective, temperatures  the effective number of chains and the number of temperatures; None if log Z is exact.
+    """
 
     log_partition: float
     standard_error: float
@@ -28,35 +31,38 @@ class LogZEstimate:
 
 
 def runs_agree(one: LogZEstimate, other: LogZEstimate) -> bool:
-    """Whether two runs differ by no more than their 95 % intervals and AGREED."""
+    """Return whether two runs differ by at most their 95 % intervals and AGREED."""
     allowed = AGREED + STUDENT * float(exact_arithmetic.hypot(one.standard_error, other.standard_error))
     return abs(one.log_partition - other.log_partition) <= allowed
 
 
 def is_sound(runs: Sequence[LogZEstimate], bound: float = -math.inf) -> bool:
-    """Enough chains count in the last run, it agrees with the one before, and log Z is not below a bound that is known."""
+    """Return whether the last run is reliable.
+
+    It is if enough of its chains are effective, it agrees with the run before, and log Z is not below a known bound.
+    """
     last = runs[-1]
     above = last.log_partition + STUDENT * last.standard_error + AGREED >= bound
     return has_enough_chains(last) and above and all(runs_agree(*pair) for pair in pairwise(runs[-2:]))
 
 
 def is_settled(runs: Sequence[LogZEstimate], bound: float = -math.inf) -> bool:
-    """Whether runs need not be made longer."""
+    """Return whether no longer run is needed."""
     return is_sound(runs, bound) and runs[-1].standard_error <= NARROW
 
 
 def has_enough_chains(one: LogZEstimate) -> bool:
-    """Whether enough chains count."""
+    """Return whether enough chains are effective."""
     return (one.effective or 0.0) >= LEAST_EFFECTIVE
 
 
 def single_run_estimate(one: LogZEstimate) -> LogZEstimate:
-    """The estimate of a single run, reliable if enough chains count."""
+    """Return the estimate of a single run, which is reliable if enough chains are effective."""
     return replace(one, reliable=has_enough_chains(one))
 
 
 def widened_estimate(last: LogZEstimate, others: Sequence[LogZEstimate], reliable: bool) -> LogZEstimate:
-    """An estimate that, where it is not reliable, has an interval that reaches to what others say."""
-    # An interval of STUDENT times this reaches as far as the others.
+    """Return the last estimate; if it is not reliable, its interval is widened to include the other estimates."""
+    # An interval of STUDENT times this error reaches as far as the others.
     drift = 0.0 if reliable else max((abs(last.log_partition - other.log_partition) for other in others), default=0.0) / STUDENT
     return replace(last, standard_error=max(last.standard_error, drift), reliable=reliable)

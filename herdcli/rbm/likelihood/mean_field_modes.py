@@ -1,11 +1,11 @@
-"""Where a harmonium has its mass: mean-field solutions, and the mixture of independent units that they make.
+"""The modes of a harmonium, found as mean-field solutions, and the mixture of independent units made of them.
 
 For independent q(v) q(h) with means v̄ and h̄ the variational bound is
 
     log Z ≥ L = b·v̄ + c·h̄ + v̄'W h̄ + H(q_v) + H(q_h),
 
 and setting either layer's natural parameters to their conditional ones, b + W h̄ and c + W'v̄, never lowers it.  At a fixed point
-q(v) is a layer of independent units with biases b + W h̄: one component of a start for annealing that knows of the mode.
+q(v) is a layer of independent units with biases b + W h̄: one component of an initial distribution for annealing that covers the mode.
 Source: Wainwright & Jordan (2008), sec. 5.
 """
 
@@ -22,22 +22,22 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-SWEEPS = 100  # of mean-field iterations, of which most starts need far fewer
-SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)  # of the units that are on in a random start
+SWEEPS = 100  # most mean-field iterations; most starts need far fewer
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)  # shares of the units that are on in a random start
 STARTS = 100  # random starts of each share in either layer
-WORK = 4e8  # weights times starts, above which there are fewer starts
+WORK = 4e8  # weights times starts above which fewer starts are used
 MOST = 32  # components
-DEPTH = 15.0  # nats below the best bound down to which a solution becomes a component
-STEEPEST = 12.0  # a component's natural parameter times the range of a unit, so that no unit is certain
-OWN_SHARE = 0.5  # of the first mixture that is the units' own base rates
-FLOOR = 0.1  # of later ones that is spread evenly
+DEPTH = 15.0  # nats below the best bound within which a solution becomes a component
+STEEPEST = 12.0  # largest natural parameter of a component times the range of a unit, so that no unit is certain
+OWN_SHARE = 0.5  # share of the units' own base rates in the first mixture
+FLOOR = 0.1  # share of later mixtures that is spread evenly
 
 
 @dataclass(frozen=True)
 class BaseMixture:
     """A mixture of M layers of independent visible units: biases (M, D), log of their shares (M,), and their log-partitions (M,).
 
-    bound  the best variational lower bound of log Z that was met; −inf if none was sought.
+    bound  the best variational lower bound of log Z that was found; −inf if none was computed.
     """
 
     biases: Array
@@ -47,16 +47,16 @@ class BaseMixture:
 
     @classmethod
     def of(cls, h: Harmonium, biases: Array, bound: float = -np.inf) -> BaseMixture:
-        """With biases (M, D): the first component has OWN_SHARE, the others the rest in equal parts."""
+        """Make a mixture with biases (M, D): the first component has the share OWN_SHARE, the others have equal parts of the rest."""
         others = len(biases) - 1
         shares = np.full(len(biases), (1.0 - OWN_SHARE) / max(others, 1))
         shares[0] = OWN_SHARE if others else 1.0
         return cls(biases, exact_arithmetic.log(shares), np.asarray(h.visible.log_partition(biases).sum(axis=-1)), bound)
 
     def with_shares_of(self, v: Array, log_weights: Array) -> BaseMixture:
-        """The same components with the shares that weighted rows (n, D) have in them, FLOOR of all spread evenly.
+        """Return the same components with the shares of weighted rows (n, D) in them; FLOOR of the total is spread evenly.
 
-        A component's share of the start is then near its region's share of the model, and weights are near to equal.
+        A component's share of the initial distribution is then close to its region's share of the model, and weights are nearly equal.
         """
         terms = self.densities(v)
         parts = exact_arithmetic.exp(terms - exact_arithmetic.log_sum_exp(terms, axis=1, keepdims=True))
@@ -65,15 +65,18 @@ class BaseMixture:
         return replace(self, log_shares=exact_arithmetic.log(shares))
 
     def densities(self, v: Array) -> Array:
-        """log q_m(v) = a_m·v − Σ A(a_m), (n, M), the base of v left out, which all components share; of rows v (n, D) float64."""
+        """Compute log q_m(v) = a_m·v − Σ A(a_m), (n, M), of rows v (n, D) float64.
+
+        The base measure of v, which all components share, is left out.
+        """
         terms: Array = exact_arithmetic.product(v, self.biases.T) - self.log_partitions
         return terms
 
 
 def mode_mixture(h: Harmonium, own: Array, rows: Array, seed: int, unit: int = 0) -> BaseMixture:
-    """The base rates `own` (D,) and the mean-field solutions that random hidden states and rows (n, D) lead to.
+    """Make the mixture of the base rates `own` (D,) and the mean-field solutions from random hidden states and rows (n, D).
 
-    Models whose layers are not both bounded start from their base rates alone.
+    Models whose layers are not both bounded use their base rates alone.
     """
     if h.visible.range is None or h.hidden.range is None:
         return BaseMixture.of(h, own[None])
@@ -82,7 +85,7 @@ def mode_mixture(h: Harmonium, own: Array, rows: Array, seed: int, unit: int = 0
     order = np.argsort(-bounds, kind="stable")
     order = order[bounds[order] > bounds[order[0]] - DEPTH]
     low, high = h.hidden.range
-    # Solutions that agree to a quarter of a unit's range lead to one mode; the first in `order` has the best bound.
+    # Solutions that agree to a quarter of a unit's range belong to the same mode; the first in `order` has the best bound.
     _, first = np.unique(np.rint(4.0 * (means[order] - low) / (high - low)), axis=0, return_index=True)
     chosen = order[np.sort(first)[:MOST]]
     reach = STEEPEST / (h.visible.range[1] - h.visible.range[0]) * h.visible.scale
@@ -91,9 +94,9 @@ def mode_mixture(h: Harmonium, own: Array, rows: Array, seed: int, unit: int = 0
 
 
 def _random_means(h: Harmonium, seed: int, unit: int) -> Array:
-    """Random hidden states, and hidden means of random visible states, of several densities: (n, K).
+    """Return random hidden states, and hidden means of random visible states, of several densities: (n, K).
 
-    Modes that training never visited are met from visible states that look like no row.
+    Modes that training never visited are found from visible states that resemble no row.
     """
     draws, count = generator(seed, Stream.MODES, unit=unit), max(2, min(STARTS, int(WORK / (len(SHARES) * h.W.size))))
 
@@ -107,17 +110,17 @@ def _random_means(h: Harmonium, seed: int, unit: int) -> Array:
 
 
 def mean_field_solutions(h: Harmonium, means: Array) -> tuple[Array, Array]:
-    """Mean-field solutions from hidden means (n, K): their variational bounds (n,) in nats, and their hidden means."""
+    """Compute mean-field solutions from hidden means (n, K): their variational bounds (n,) in nats, and their hidden means."""
     for _ in range(SWEEPS):
         before = means
-        # Each layer given the other's means is the best factor of q: coordinate ascent of the bound, which never falls.
+        # Each layer given the other's means is the best factor of q: this is coordinate ascent of the bound, which never decreases.
         means = h.hidden.mean(exact_arithmetic.product(h.visible.mean(exact_arithmetic.product(means, h.W.T) + h.b), h.W) + h.c)
         if np.abs(means - before).max(initial=0.0) < 1e-6:
             break
     natural = exact_arithmetic.product(means, h.W.T) + h.b
     visible = h.visible.mean(natural)
     inputs = exact_arithmetic.product(visible, h.W) + h.c
-    # H(q) = Σ A(a) − a·mean up to the base measure, whose mean is taken at the distribution: it cancels in L with log h.
+    # H(q) = Σ A(a) − a·mean up to the mean of the log base measure, which cancels in L with log h.
     entropy = h.visible.log_partition(natural).sum(axis=-1) - (natural * visible).sum(axis=-1)
     # log Z ≥ E_q[b·v + c·h + v'Wh] + H(q_v) + H(q_h).  At the best q_h given q_v the terms with h are Σ_k A(c_k + W_k·E v), its
     # log-partition.
@@ -126,7 +129,7 @@ def mean_field_solutions(h: Harmonium, means: Array) -> tuple[Array, Array]:
 
 
 def sample_base(h: Harmonium, base: BaseMixture, count: int, generator: np.random.Generator) -> tuple[Array, Array]:
-    """Labels (n,) and rows (n, D) float32 of the mixture, labels in fixed proportions."""
+    """Sample labels (n,) and rows (n, D) float32 of the mixture, with labels in fixed proportions."""
     shares = np.cumsum(exact_arithmetic.exp(base.log_shares))
     labels = np.searchsorted(shares / shares[-1], (np.arange(count) + generator.random()) / count)
     natural = np.ascontiguousarray(base.biases[labels], dtype=np.float32)

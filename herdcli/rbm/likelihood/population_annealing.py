@@ -1,14 +1,14 @@
-"""log Z of harmoniums too large to enumerate: populations of annealed chains that are drawn anew when their weights spread.
+"""Estimates of log Z of harmoniums too large to enumerate, by populations of annealed chains that are resampled when weights spread.
 
 Rows walk from a mixture of independent units (`modes`) to the model through
 
     f_β(v) = Σ_m π_m q_m(v)^{1−β} · e^{β b·v + Σ_k A(β x_k)},      x = c + v'W,      0 = β_0 < … < β_T = 1.
 
 Between two temperatures a row's weight grows by f_{β'}(v) / f_β(v), and a Gibbs sweep under β' follows: the component m given v, the
-hidden units given v, the visible units given both.  Where the effective number of rows of a population falls below half,
-its rows are drawn anew in proportion to their weights.  Each population's product of mean weights is an unbiased estimate of Z
-over that of the start; populations share nothing, so that what they differ by measures the error, whatever its cause.
-A pilot places the temperatures: steps between which the conditional effective sample size is the same.
+hidden units given v, the visible units given both.  When the effective number of rows of a population falls below half,
+its rows are resampled in proportion to their weights.  Each population's product of mean weights is an unbiased estimate of Z
+relative to that of the initial distribution.  Populations share nothing, so that their differences measure the error, whatever its cause.
+A pilot run chooses the temperatures, with the same conditional effective sample size in all steps.
 Source: Neal (2001); Del Moral, Doucet & Jasra (2006), sec. 3; Zhou, Johansen & Aston (2016), sec. 3.3 (conditional ESS).
 """
 
@@ -40,7 +40,7 @@ TEMPERATURES_PER_STEP = 10
 class PopulationProblem:
     """M models to anneal, each from its own base along its own temperatures (T + 1,) from 0 to 1.
 
-    level  which run of several this is: each has random numbers of its own.
+    level  the number of this run; each run has random numbers of its own.
     """
 
     models: tuple[Harmonium, ...]
@@ -52,13 +52,13 @@ class PopulationProblem:
 
     @property
     def rows(self) -> int:
-        """Rows of one population."""
+        """The number of rows of one population."""
         return max(2, -(-self.chains // POPULATIONS))
 
 
 @dataclass
 class PopulationState:
-    """Where the populations are: rows in unit values, float32, and weights in nats."""
+    """The state of the populations: rows in unit values, float32, and weights in nats."""
 
     values: Array = array("M P n D", "visible units, float32", kind="f")
     labels: Array = array("M P n", "components", kind="iu")
@@ -70,7 +70,7 @@ class PopulationState:
 
 @dataclass(frozen=True)
 class PopulationEstimates:
-    """What came of a run: estimates of each model's log Z, and its base with the shares that the run found."""
+    """The result of a run: the estimate of each model's log Z, and its base with the shares that the run found."""
 
     estimates: list[LogZEstimate]
     bases: tuple[BaseMixture, ...]
@@ -78,7 +78,7 @@ class PopulationEstimates:
 
 @dataclass(frozen=True)
 class PopulationAnnealing(FixedLengthAlgorithm[PopulationState]):
-    """The algorithm; a step is ten temperatures.  map: runs over models and populations."""
+    """Population annealing as an algorithm; a step is ten temperatures.  map: runs over models and populations."""
 
     problem: PopulationProblem
     map: Map = map
@@ -86,39 +86,39 @@ class PopulationAnnealing(FixedLengthAlgorithm[PopulationState]):
 
     @property
     def steps(self) -> int:
-        """Steps until the model with most temperatures is done."""
+        """The number of steps until the model with the most temperatures is finished."""
         return max(-(-(len(betas) - 1) // TEMPERATURES_PER_STEP) for betas in self.problem.betas)
 
     def memory(self) -> int:
-        """Bytes of the state, and of the hidden units of a population while it is annealed."""
+        """The size in bytes of the state, and of the hidden units of a population while it is annealed."""
         given = self.problem
         (D, K), rows = given.models[0].W.shape, POPULATIONS * given.rows
         return int(len(given.models) * rows * (4 * D + 24) + given.rows * (16 * D + 16 * K))
 
     def init(self) -> PopulationState:
-        """Every population drawn from its base.  Raises BadUsage for fewer than 2 chains."""
+        """Sample every population from its base.  Raises BadUsage for fewer than 2 chains."""
         if self.problem.chains < 2:
             raise BadUsage(f"annealing needs at least 2 chains, not {self.problem.chains}")
         return _initial_state(self.problem)
 
     def step(self, state: PopulationState) -> PopulationState:
-        """Ten temperatures further."""
+        """Anneal every population by ten temperatures."""
         list(self.map(partial(_anneal_population, self.problem, state), *zip(*_population_indices(self.problem), strict=True)))
         state.step += 1
         return state
 
     def progress(self, state: PopulationState) -> RunProgress:
-        """With the inverse temperature β that the model furthest behind is at."""
+        """Return the progress with the inverse temperature β of the model that is furthest behind."""
         at = min(betas[min(state.step * TEMPERATURES_PER_STEP, len(betas) - 1)] for betas in self.problem.betas)
         return RunProgress(state.step, self.steps, f"β {at:.2f}")
 
     def result(self, state: PopulationState) -> PopulationEstimates:
-        """The estimates, and the bases of a longer run."""
+        """Return the estimates, and the bases for a longer run."""
         return PopulationEstimates(_log_z_estimates(self.problem, state), _update_shares(self.problem, state))
 
 
 def _initial_state(problem: PopulationProblem) -> PopulationState:
-    """Every population drawn from its base."""
+    """Sample every population from its base."""
     M, n, D = len(problem.models), problem.rows, problem.models[0].W.shape[0]
     shape = (M, POPULATIONS, n)
     state = PopulationState(
@@ -154,7 +154,7 @@ def _anneal_population(problem: PopulationProblem, state: PopulationState, m: in
 
 
 def _update_shares(problem: PopulationProblem, state: PopulationState) -> tuple[BaseMixture, ...]:
-    """The bases with the shares that a finished run found."""
+    """Return the bases with the shares that a finished run found."""
     found = []
     for m, base in enumerate(problem.bases):
         log_weights = (state.log_weights[m] + state.log_means[m][:, None]).ravel()
@@ -163,9 +163,9 @@ def _update_shares(problem: PopulationProblem, state: PopulationState) -> tuple[
 
 
 def _log_z_estimates(problem: PopulationProblem, state: PopulationState) -> list[LogZEstimate]:
-    """log Z of each model once all steps are done: the log of the populations' mean, with an error from what they differ by.
+    """Return log Z of each model after all steps: the log of the populations' mean, with an error from their differences.
 
-    effective  (Σ w)² / Σ w² of what the first rows' descendants weigh, over all populations: rows that were drawn anew from one are one.
+    effective  (Σ w)² / Σ w² of the weights of the first rows' descendants, over all populations: all descendants of a row count as one.
     """
     found = []
     for m, h in enumerate(problem.models):

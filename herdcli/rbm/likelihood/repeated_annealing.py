@@ -1,4 +1,4 @@
-"""log Z that can be relied on: annealed from mixtures that know the modes, by longer and longer runs until they agree with each other."""
+"""Reliable estimates of log Z: annealing from mixtures that cover the modes, by longer and longer runs until they agree."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from herdcli.rbm.likelihood.sequential_monte_carlo import refine_places
 from herdcli.rbm.model import Harmonium
 from herdcli.schema import Array
 
-FIRST_LEVELS = 3  # runs that are made in any case: the first sets the shares that the second starts with
-KNOWN_ROWS = 200  # rows of the data that mean-field solutions are sought from
+FIRST_LEVELS = 3  # least number of runs: the first finds the shares that the second starts with
+KNOWN_ROWS = 200  # rows of the data from which mean-field solutions are computed
 AIS_TEMPERATURES, MOST_TEMPERATURES = 1000, 5000
 
 
@@ -32,10 +32,10 @@ def repeated_annealing(
     map: Map,
     progress: Watch | None,
 ) -> list[LogZEstimate]:
-    """log Z by populations from mixtures that know the modes, each run with twice the temperatures of the last.
+    """Estimate log Z by populations from mixtures that cover the modes, each run with twice the temperatures of the last.
 
     Runs end once each model's last two agree with each other and with chains that are annealed back from the data, or when a run would
-    have more than `most` temperatures.  What the way there misses in every run, all runs agree without: rows of the data may know of it.
+    have more than `most` temperatures.  All forward runs agree even on a mode that all of them miss; rows of the data may reveal it.
     """
     places = range(len(models))
     bases = tuple(map(lambda m: mean_field_modes.mode_mixture(models[m], own[m], _sample_starts(models[m], rows[m]), seed, m), places))
@@ -65,7 +65,7 @@ def _estimates_from_data(
     map: Map,
     progress: Watch | None,
 ) -> list[LogZEstimate | None]:
-    """log Z of each model by chains that begin at its rows, walk at the model itself, and are annealed back; None without rows."""
+    """Estimate log Z of each model by chains that start at its rows, walk at the model itself, and are annealed back; None without rows."""
     known = [m for m, part in enumerate(rows) if part.shape[0]]
     found: list[LogZEstimate | None] = [None] * len(models)
     if known:
@@ -78,23 +78,23 @@ def _estimates_from_data(
 
 
 def _misses_mass(run: LogZEstimate, estimate: LogZEstimate | None) -> bool:
-    """Whether chains that began at the data say of a larger Z than a run and both errors allow for: the run did not meet all mass there is.
+    """Whether chains that start at the data give a Z larger than that of a run by more than both errors: the run then missed mass.
 
-    With a share s of the model's mass where these chains are, and a share r of the paths of the way there that end in it, they say
-    log Z + log s − log r.  Less than the run says is no evidence against it: s is small where the model is not like the data.
+    If these chains cover a share s of the model's mass, and a share r of the forward paths ends in it, they estimate
+    log Z + log s − log r.  A lower value than the run's is no evidence against it: s is small if the model is not like the data.
     """
     return estimate is not None and estimate.log_partition > run.log_partition and not runs_agree(run, estimate)
 
 
 def _sample_starts(h: Harmonium, rows: Any) -> Array:
-    """At most KNOWN_ROWS rows, starts_of spread, in the values that units can take."""
+    """Return at most KNOWN_ROWS evenly spread rows, in values that units can take."""
     if not rows.shape[0]:
         return np.empty((0, h.W.shape[0]))
     return h.visible.discrete(np.asarray(as_dense(rows[:: -(-rows.shape[0] // KNOWN_ROWS)]), dtype=np.float64))
 
 
 def _final_estimate(base: mean_field_modes.BaseMixture, runs: Sequence[LogZEstimate], estimate: LogZEstimate | None = None) -> LogZEstimate:
-    """The last run's estimate; where runs disagree, or the data know of more, its interval reaches to what is said there."""
+    """Return the last run's estimate; if runs disagree, or the data give a larger log Z, its interval includes the others."""
     last, others = runs[-1], [runs[-2]]
     missed = _misses_mass(last, estimate)
     if estimate is not None and missed:
@@ -103,5 +103,5 @@ def _final_estimate(base: mean_field_modes.BaseMixture, runs: Sequence[LogZEstim
 
 
 def annealing_starts(rows: Any, count: int) -> Array:
-    """So many of rows (n, D) that annealing back begins at, evenly spread, as an array; where there are none, none."""
+    """Return `count` evenly spread rows of (n, D) as an array, where annealing back starts; an empty array if there are none."""
     return as_dense(rows[np.linspace(0, rows.shape[0] - 1, count).astype(int)] if rows.shape[0] else rows)

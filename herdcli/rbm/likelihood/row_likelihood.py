@@ -1,8 +1,8 @@
-"""How well a harmonium explains rows: log-likelihood given log Z, pseudo-likelihood, reconstruction.
+"""Measures of how well a harmonium explains rows: log-likelihood given log Z, pseudo-likelihood, reconstruction error.
 
-Everything works block by block, each block a few hundred thousand numbers, so memory is bounded
-whatever the number of rows; `map` may run the blocks on threads: their boundaries depend on shapes
-alone, so the result does not depend on who runs them.
+Everything is computed in blocks of a few hundred thousand numbers each, so memory is bounded
+for any number of rows.  `map` may run the blocks on threads: their boundaries depend on shapes
+alone, so the result does not depend on the threads.
 """
 
 from __future__ import annotations
@@ -23,28 +23,31 @@ from herdcli.schema import Array
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 BLOCK = 1 << 17  # numbers in one block's work array: 1 MB, which stays in cache
-FEWEST, WIDEST = 32, 1 << 22  # rows of a block, as long as they have fewer numbers than that
+FEWEST, WIDEST = 32, 1 << 22  # least number of rows of a block, if they have at most WIDEST numbers
 
 
 def rows_per_block(width: int) -> int:
-    """Rows with about BLOCK numbers of `width` each; of wide rows FEWEST, which weights are read for."""
+    """Return the number of rows with about BLOCK numbers of `width` each.
+
+    Wide rows have FEWEST to a block, because the weights are read once per block.
+    """
     return max(BLOCK // max(1, width), min(FEWEST, WIDEST // max(1, width)), 1)
 
 
 def row_blocks(rows: int, width: int) -> Iterator[slice]:
-    """Slices of `rows` rows, each of `rows_per_block`."""
+    """Yield slices of `rows` rows, each of `rows_per_block`."""
     size = rows_per_block(width)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def _map_row_blocks(function: Callable[[Array], Array], v: Any, width: int, map: Map) -> Array:
-    """`function` of blocks of rows of v, joined: (n,) float64."""
+    """Apply `function` to blocks of rows of v and join the results: (n,) float64."""
     parts = list(map(lambda block: function(np.asarray(as_dense(v[block]), dtype=np.float64)), row_blocks(v.shape[0], width)))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
 def log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map) -> Array:
-    """log p(v) = −F(v) − log Z of rows v (n, D) in unit values, dense or CSR; (n,) float64, nats."""
+    """Compute log p(v) = −F(v) − log Z of rows v (n, D) in unit values, dense or CSR; (n,) float64, nats."""
     if is_sparse(v):
         parts = map(lambda rows: -h.free_energy(v[rows]) - log_partition, row_blocks(v.shape[0], h.W.shape[1]))
         return np.concatenate([np.empty(0), *parts])
@@ -59,9 +62,9 @@ def log_likelihood(h: Harmonium, v: Any, log_partition: float, *, map: Map = map
 
 
 def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
-    """Σ_j log p(v_j | all other units of v), every unit j in its turn; rows v (n, D), returns (n,) float64, nats.
+    """Compute Σ_j log p(v_j | all other units of v) over all units j; rows v (n, D), returns (n,) float64, nats.
 
-    Exact, S·n·D·K operations for units of S values; nothing is sampled.  Raises BadUsage for units of infinitely many values.
+    The value is exact and takes S·n·D·K operations for units of S values.  Raises BadUsage for units of infinitely many values.
     Source: Besag (1975); for RBMs usually estimated from one random unit, which is too noisy to compare models.
     """
     if h.visible.support is None:
@@ -72,7 +75,7 @@ def pseudo_likelihood(h: Harmonium, v: Any, *, map: Map = map) -> Array:
 
 
 def _pseudo_likelihood_block(h: Harmonium, v: Array) -> Array:
-    """p(v_j | v_−j) = σ(F(v with j flipped) − F(v))."""
+    """Compute the pseudo-likelihood of a block by p(v_j | v_−j) = σ(F(v with j flipped) − F(v))."""
     assert h.visible.states is not None
     x = exact_arithmetic.product(v, h.W) + h.c
     here = h.hidden.summed_log_partition(x.copy())
@@ -89,7 +92,7 @@ def _pseudo_likelihood_block(h: Harmonium, v: Array) -> Array:
 
 
 def _pseudo_likelihood_block_multistate(h: Harmonium, v: Array) -> Array:
-    """log p(v_j | v_−j) = −F(v) − log Σ_s e^{−F(v with j at s)}."""
+    """Compute the pseudo-likelihood of a block by log p(v_j | v_−j) = −F(v) − log Σ_s e^{−F(v with j at s)}."""
     total = np.zeros(len(v))
     for unit, others in enumerate(unit_alternatives(h, v)):
         columns = slice(unit * h.visible.group, (unit + 1) * h.visible.group)
@@ -101,28 +104,28 @@ def _pseudo_likelihood_block_multistate(h: Harmonium, v: Array) -> Array:
 
 @dataclass(frozen=True)
 class UnitAlternatives:
-    """Rows with one unit at each of its S values: (S, n) log weights up to what the others give, (S, n, K) hidden inputs."""
+    """Rows with one unit at each of its S values: (S, n) log weights up to a term of the other units, (S, n, K) hidden inputs."""
 
     log_weight: Array
     inputs: Array
 
 
 def unit_alternatives(h: Harmonium, v: Array) -> Iterator[UnitAlternatives]:
-    """For each visible unit in its turn: rows v (n, D) with that unit at each of its values, all others as they are."""
+    """Yield for each visible unit the rows v (n, D) with that unit at each of its values and all others unchanged."""
     assert h.visible.support is not None
     x, support = exact_arithmetic.product(v, h.W) + h.c, h.visible.support
     for first in range(0, h.W.shape[0], h.visible.group):
         columns = slice(first, first + h.visible.group)
         fixed = exact_arithmetic.product(support, h.b[columns]) + h.visible.log_base(support)
-        # Hidden inputs with unit j taken out, and each of its values put in.
+        # The hidden inputs without unit j, plus each of its values.
         inputs = (x - exact_arithmetic.product(v[:, columns], h.W[columns])) + exact_arithmetic.product(support, h.W[columns])[:, None]
         yield UnitAlternatives(fixed[:, None] + h.hidden.summed_log_partition(inputs.copy()), inputs)
 
 
 def reconstruction_error(h: Harmonium, v: Any, *, map: Map = map) -> Array:
-    """Mean over columns of (v − E[v | E[h | v]])², units with a range scaled to 0..1: the mean-field step there and back.
+    """Compute the mean over columns of (v − E[v | E[h | v]])²: the error of a mean-field reconstruction.
 
-    Rows v (n, D); returns (n,) float64.
+    Units with a range are scaled to 0..1.  Rows v (n, D); returns (n,) float64.
     """
     gap = 1.0 if h.visible.range is None else h.visible.range[1] - h.visible.range[0]
 

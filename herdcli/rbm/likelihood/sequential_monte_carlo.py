@@ -1,10 +1,10 @@
-"""Sequential Monte Carlo: rows that are weighed on their way, drawn anew where their weights spread, and populations that are pooled.
+"""Sequential Monte Carlo: rows with weights that are resampled when the weights spread, in independent populations that are pooled.
 
-Rows walk through distributions f_0, f_1, … .  On each step their weights grow by the quotient of two neighbours, where they are; where
-the effective number of rows of a population falls below half, its rows are drawn anew in proportion to their weights; a sweep that leaves
-the new distribution as it is follows.  Each population's product of mean weights is an unbiased estimate of the quotient of the last
-and the first normaliser; populations share nothing, so that what they differ by measures the error, whatever its cause.
-A pilot places the steps: those that have the same conditional effective sample size.
+Rows walk through distributions f_0, f_1, … .  In each step their weights are multiplied by the ratio of two neighbours.  When the
+effective number of rows of a population falls below half, its rows are resampled in proportion to their weights.  A sweep that leaves
+the new distribution invariant follows.  Each population's product of mean weights is an unbiased estimate of the ratio of the last
+and the first normaliser.  Populations share nothing, so that their differences measure the error, whatever its cause.
+A pilot run chooses the steps: all have the same conditional effective sample size.
 Source: Del Moral, Doucet & Jasra (2006), sec. 3; Zhou, Johansen & Aston (2016), sec. 3.3 (conditional ESS); Kitagawa (1996).
 """
 
@@ -20,34 +20,34 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 POPULATIONS = 8
-WIDER = 1.5  # how much more than their standard error the populations' skewed estimates ask for: scripts/check_likelihood.py
-CONDITIONAL = 0.95  # share of the rows that a step of a pilot keeps in effect
+WIDER = 1.5  # factor of the standard error for the skew of the populations' estimates: scripts/check_likelihood.py
+CONDITIONAL = 0.95  # share of effective rows that a step of a pilot keeps
 PILOT_ROWS = 64
-FEWEST, PILOT_MOST = 50, 2000  # steps of the first run, and of a pilot
+FEWEST, PILOT_MOST = 50, 2000  # least number of steps of the first run, and most steps of a pilot
 
 
 class PathWalker(Protocol):
-    """Rows on their way, which are at one place of it, a number."""
+    """Rows on a path of distributions; a position on the path is a number."""
 
     def gains(self, before: float, after: float) -> Array:
-        """What their log weights grow by between two places, (n,) float64."""
+        """Return the growth of the log weights between two positions, (n,) float64."""
         ...
 
     def select(self, places: Array) -> None:
-        """Row i becomes what row places[i] is, places (n,)."""
+        """Resample the rows: row i becomes a copy of row places[i], places (n,)."""
         ...
 
     def sweep(self, at: float, draws: np.random.Generator) -> None:
-        """A move that leaves the distribution at a place as it is."""
+        """Apply a move that leaves the distribution at a position invariant."""
         ...
 
 
 @dataclass
 class ParticlePopulation:
-    """Rows that share one fate; its arrays are changed in place.
+    """The rows of one population, with weights and ancestors; its arrays are changed in place.
 
-    log_weights  (n,) since rows were last drawn anew;  log_mean  (), the log of the mean weights until then.
-    ancestors    (n,), the first row that each descends from.
+    log_weights  (n,) since the last resampling;  log_mean  (), the log of the mean weights until then.
+    ancestors    (n,), the first row that each row descends from.
     """
 
     walk: PathWalker
@@ -57,11 +57,11 @@ class ParticlePopulation:
 
     @classmethod
     def begun(cls, walk: PathWalker, rows: int) -> ParticlePopulation:
-        """So many rows of equal weight."""
+        """Make a population of `rows` rows of equal weight."""
         return cls(walk, np.zeros(rows), np.zeros(()), np.arange(rows))
 
     def carry(self, before: float, after: float, draws: np.random.Generator) -> None:
-        """Weigh the rows by a step, draw them anew where fewer than half are in effect, and let them take a sweep."""
+        """Weight the rows by a step, resample them if fewer than half are effective, and apply a sweep."""
         self.log_weights += self.walk.gains(before, after)
         places = resample_if_needed(self.log_weights, self.log_mean, draws)
         if places is not None:
@@ -70,10 +70,10 @@ class ParticlePopulation:
         self.walk.sweep(after, draws)
 
     def furthest_place(self, before: float, most: float) -> float:
-        """The largest place up to `most` that a step from `before` keeps the conditional effective sample size to, by bisection."""
+        """Find by bisection the largest position up to `most` to which a step from `before` keeps the conditional effective sample size."""
 
         def kept(after: float) -> bool:
-            # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 where all g are alike: what this step alone does to the weights.
+            # (Σ Wg)² / Σ Wg² with Σ W = 1 is 1 if all g are equal: it is the effect of this step alone on the weights.
             growth = self.walk.gains(before, after)
             share = exact_arithmetic.exp(self.log_weights - exact_arithmetic.log_sum_exp(self.log_weights))
             growth = exact_arithmetic.exp(growth - growth.max())
@@ -94,7 +94,7 @@ class ParticlePopulation:
 def pilot_places(
     population: ParticlePopulation, last: float, draws: np.random.Generator, step: Callable[[ParticlePopulation, float], float]
 ) -> Array:
-    """Places (T + 1,) from 0 to the last, each what `step` makes of the population and the one before."""
+    """Choose positions (T + 1,) from 0 to the last; each is the result of `step` for the population and the position before."""
     places = [0.0]
     while places[-1] < last and len(places) <= PILOT_MOST:
         after = step(population, places[-1])
@@ -104,22 +104,22 @@ def pilot_places(
 
 
 def refine_places(places: Array, level: int) -> Array:
-    """2^level times as many steps as places (t,) have (at least FEWEST · 2^level), spaced as the pilot's."""
+    """Return positions with 2^level times as many steps as (t,) (at least FEWEST · 2^level), spaced like the pilot's."""
     count = max(len(places) - 1, FEWEST) << level
     finer: Array = np.interp(np.linspace(0.0, len(places) - 1.0, count + 1), np.arange(len(places)), places)
     return finer
 
 
 def effective_sample_size(log_weights: Array) -> float:
-    """(Σ w)² / Σ w² of log weights (n,), a number from 1 to n."""
+    """Compute (Σ w)² / Σ w² of log weights (n,), a number from 1 to n."""
     weights = exact_arithmetic.exp(log_weights - log_weights.max())
     return float(exact_arithmetic.power(weights.sum(), 2) / np.square(weights).sum())
 
 
 def resample_if_needed(log_weights: Array, log_mean: Array, draws: np.random.Generator) -> Array | None:
-    """Places (n,) of rows drawn anew where fewer than half of them are in effect, else None.
+    """Resample rows in place if fewer than half of them are effective; returns their indices (n,), else None.
 
-    Their log weights (n,) are zero then, and their log of the mean weights until then, (), has grown by that of these: both in place.
+    After resampling, the log weights (n,) are zero and log_mean, (), has grown by the log of their mean: both in place.
     """
     if effective_sample_size(log_weights) >= 0.5 * len(log_weights):
         return None
@@ -130,21 +130,21 @@ def resample_if_needed(log_weights: Array, log_mean: Array, draws: np.random.Gen
 
 
 def systematic_resample(log_weights: Array, draws: np.random.Generator) -> Array:
-    """Places (n,) in proportion to their weights, by systematic resampling."""
+    """Sample indices (n,) in proportion to the weights, by systematic resampling."""
     share = np.cumsum(exact_arithmetic.exp(log_weights - log_weights.max()))
-    # Points 1/n apart: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times, n p on average (Kitagawa 1996).
+    # The points are 1/n apart: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times, n p on average (Kitagawa 1996).
     at = (np.arange(len(share)) + draws.random()) / len(share)
     places: Array = np.searchsorted(share / share[-1], at)  # at ≤ 1, which is the last share
     return places
 
 
 def pool_estimates(each: Array) -> tuple[float, float]:
-    """The log of the mean of the populations' estimates of Z, whose logs are (P,), and its standard error."""
+    """Return the log of the mean of the populations' estimates of Z, whose logs are (P,), and its standard error."""
     top = each.max()
     shares = exact_arithmetic.exp(each - top)
     return float(top + exact_arithmetic.log(shares.mean())), relative_error(shares)
 
 
 def relative_error(estimates: Array) -> float:
-    """The standard error of the logarithm of the mean of the populations' estimates (P,), which are independent: by the delta method."""
+    """Compute the standard error of the log of the mean of the populations' independent estimates (P,), by the delta method."""
     return WIDER * float(estimates.std(ddof=1) / estimates.mean() / np.sqrt(len(estimates)))

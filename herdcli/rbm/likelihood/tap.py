@@ -1,12 +1,12 @@
-"""The free energy of Thouless, Anderson and Palmer: log Z of a harmonium expanded in its weights, and its gradient, without sampling.
+"""The free energy of Thouless, Anderson and Palmer (TAP): an expansion of log Z of a harmonium in its weights, without sampling.
 
-Means m of all units minimise the free energy that is left when the means are held fast.  To third order in W, with the units' variances κ
+The means m of all units minimise the free energy at fixed means.  To third order in W, with the units' variances κ
 and third cumulants κ₃ as functions of their means (natural exponential families: κ(m) = α + β m + γ m²),
 
     log Z ≈ S(m_v) + S(m_h) + b·m_v + c·m_h + m_v'W m_h + ½ κ_v'W² κ_h + ⅙ κ₃_v'W³ κ₃_h,    S(m) = A(a) − a m,  A'(a) = m,
 
-powers of W entry by entry.  Where m is a fixed point the slopes along W are those of the last three terms alone.
-Sources: Plefka (1982); Gabrié, Tramel & Krzakala (2015), eq. 8 to 14, of binary units; Tramel et al. (2018), of others.
+with elementwise powers of W.  At a fixed point m the derivatives along W are those of the last three terms alone.
+Sources: Plefka (1982); Gabrié, Tramel & Krzakala (2015), eq. 8 to 14, for binary units; Tramel et al. (2018), for others.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from herdcli.rbm.units.base import UnitFamily
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-DAMPING = 0.5  # share of the old means that is kept
-CONVERGED, MOST = 1e-12, 5000  # largest change of a mean, and iterations, of a fixed point
+DAMPING = 0.5  # share of the old means in each iteration
+CONVERGED, MOST = 1e-12, 5000  # change of a mean below which a fixed point has converged, and most iterations
 
 
 @dataclass(frozen=True)
 class LayerMeans:
-    """Means m (n, u) of one layer, and what the expansion takes of them: variances and third cumulants with their slopes along m."""
+    """The means m (n, u) of one layer, with variances and third cumulants, and the derivatives of these along m."""
 
     m: Array
     variance: Array
@@ -37,17 +37,17 @@ class LayerMeans:
 
     @classmethod
     def of(cls, units: UnitFamily, m: Array) -> LayerMeans:
-        """Those of a family of one-column units."""
+        """Compute the functions of means m for a family of one-column units."""
         alpha, beta, gamma = (m.dtype.type(part) for part in units.variance_function)
         two = m.dtype.type(2)
         variance, slope = alpha + (beta + gamma * m) * m, beta + two * gamma * m
-        # κ₃, the third derivative of A, is dκ/da = κ'(m) dm/da = κ' κ; its own slope along m is κ'' κ + κ'² with κ'' = 2γ.
+        # κ₃, the third derivative of A, is dκ/da = κ'(m) dm/da = κ' κ; its own derivative along m is κ'' κ + κ'² with κ'' = 2γ.
         return cls(m, variance, slope, slope * variance, two * gamma * variance + np.square(slope))
 
 
 @dataclass(frozen=True)
 class WeightPowers:
-    """W, W² and W³ (D, K), entry by entry."""
+    """The elementwise powers W, W² and W³ (D, K)."""
 
     one: Array
     two: Array
@@ -55,22 +55,25 @@ class WeightPowers:
 
     @classmethod
     def of(cls, W: Array) -> WeightPowers:
-        """Those of weights (D, K)."""
+        """Compute the powers of weights (D, K)."""
         square = np.square(W)
         return cls(W, square, square * W)
 
     def transposed(self) -> WeightPowers:
-        """Those of the other direction."""
+        """Return the powers of the transposed weights."""
         return WeightPowers(self.one.T, self.two.T, self.three.T)
 
 
 def natural_parameters(bias: Array, powers: WeightPowers, own: LayerMeans | None, other: LayerMeans) -> Array:
-    """Natural parameters (n, u) of a layer given the other one's means (n, w); own None: without the reaction of its own."""
+    """Compute the natural parameters (n, u) of a layer given the other layer's means (n, w).
+
+    own  the layer's own means; None: without their reaction term.
+    """
     found = exact_arithmetic.product(other.m, powers.one.T) + bias
     if own is None:
         return found
     half, sixth = own.m.dtype.type(0.5), own.m.dtype.type(1 / 6)
-    # ∂/∂m of log Z at fixed m of the other layer is 0: a = b + W m + ½ κ'(m) W² κ + ⅙ κ₃'(m) W³ κ₃.
+    # At the fixed point ∂/∂m of log Z at fixed m of the other layer is 0: a = b + W m + ½ κ'(m) W² κ + ⅙ κ₃'(m) W³ κ₃.
     found += half * own.variance_slope * exact_arithmetic.product(other.variance, powers.two.T)
     found += sixth * own.third_slope * exact_arithmetic.product(other.third, powers.three.T)
     return found
@@ -78,7 +81,7 @@ def natural_parameters(bias: Array, powers: WeightPowers, own: LayerMeans | None
 
 @dataclass
 class FixedPoint:
-    """The two layers' means while they are sought, n solutions side by side, and the largest change of the last iteration."""
+    """The two layers' means during the iterations, n solutions in parallel, and the largest change of the last iteration."""
 
     visible: LayerMeans
     hidden: LayerMeans
@@ -88,7 +91,7 @@ class FixedPoint:
 def damped_iteration(
     b: Array, c: Array, powers: WeightPowers, layers: tuple[UnitFamily, UnitFamily], at: FixedPoint | None, hidden: Array
 ) -> FixedPoint:
-    """One damped iteration from `at`, or from hidden means (n, K) where there is none."""
+    """Run one damped iteration from `at`, or from hidden means (n, K) if `at` is None."""
     kind = hidden.dtype
     if at is None:
         start = LayerMeans.of(layers[1], hidden)
@@ -102,7 +105,7 @@ def damped_iteration(
 
 
 def fixed_point(h: Harmonium, hidden: Array, most: int = MOST) -> FixedPoint:
-    """The means that iterations from hidden means (n, K) end at."""
+    """Iterate from hidden means (n, K) to a fixed point and return its means."""
     powers, layers = WeightPowers.of(h.W), (h.visible, h.hidden)
     at = damped_iteration(h.b, h.c, powers, layers, None, hidden)
     for _ in range(most):
@@ -113,7 +116,7 @@ def fixed_point(h: Harmonium, hidden: Array, most: int = MOST) -> FixedPoint:
 
 
 def tap_log_partition(h: Harmonium, at: FixedPoint) -> Array:
-    """log Z (n,) in nats by the expansion at n fixed points."""
+    """Compute log Z (n,) in nats by the expansion at n fixed points."""
     powers, v, k = WeightPowers.of(h.W), at.visible, at.hidden
     inputs = natural_parameters(h.b, powers, v, k), natural_parameters(h.c, powers.transposed(), k, v)
     entropies = [(units.log_partition(a) - a * units.mean(a)).sum(axis=1) for units, a in zip((h.visible, h.hidden), inputs, strict=True)]
@@ -133,7 +136,7 @@ def tap_log_partition(h: Harmonium, at: FixedPoint) -> Array:
 
 
 def tap_gradient(W: Array, at: FixedPoint) -> Array:
-    """∂ log Z/∂W (D, K), the mean over n fixed points: m m' + W ∘ κ κ' + ½ W² ∘ κ₃ κ₃'."""
+    """Compute ∂ log Z/∂W (D, K), the mean over n fixed points: m m' + W ∘ κ κ' + ½ W² ∘ κ₃ κ₃'."""
     v, k = at.visible, at.hidden
     found: Array = exact_arithmetic.product(v.m.T, k.m)
     found += W * exact_arithmetic.product(v.variance.T, k.variance)
@@ -143,9 +146,9 @@ def tap_gradient(W: Array, at: FixedPoint) -> Array:
 
 
 def tap_phases(sweeper: GibbsSweeper, layers: tuple[UnitFamily, UnitFamily], rows: Array, chain: Array, steps: int) -> GradientSums:
-    """The gradient for rows (n, D) float32 with the second phase at means that go on from `chain` (C, K), in place.
+    """Compute the gradient for rows (n, D) float32, with the second phase at means that continue from `chain` (C, K), in place.
 
-    They take so many iterations an update: between updates the model changes little, and so do they.
+    The means take `steps` iterations per update: between updates the model changes little, and so do the means.
     """
     W, powers = sweeper.W, WeightPowers.of(sweeper.W)
     at = damped_iteration(sweeper.b, sweeper.c, powers, layers, None, chain)

@@ -1,4 +1,4 @@
-"""The states of units that have finitely many, by number."""
+"""Enumeration of the states of units that have finitely many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from herdcli.schema import Array
 
 
 def state_rows(units: UnitFamily, count: int, numbers: Array) -> Array:
-    """(len(numbers), count · group) float64: the states of `count` units with these numbers (n,), the first unit running fastest."""
+    """Return the states of `count` units with these numbers (n,) as float64, the first unit changing fastest.
+
+    The shape is (len(numbers), count · group).
+    """
     assert units.support is not None
     base = len(units.support)
     digits = numbers[:, None] // base ** np.arange(count) % base

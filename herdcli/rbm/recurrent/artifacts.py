@@ -1,4 +1,4 @@
-"""What `herd fit-rbm --recurrent` becomes on disk, with what `eval` needs of its data."""
+"""The artifact of `herd fit-rbm --recurrent`, with the parts of its data that `eval` needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from herdcli.schema import Array, array, require_image_shape, require_offsets
 
 @dataclass(frozen=True)
 class RecurrentTrace:
-    """What learning looked like."""
+    """The learning curves."""
 
     reconstruction: Array = array("E", "mean squared reconstruction error per visible unit in every epoch; NaN after a stop", kind="f")
     validated: Array | None = array("V", "epochs after which held-out sequences were looked at", kind="iu", optional=True)
@@ -28,7 +28,7 @@ class RecurrentTrace:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Sequences of split 2 in unit values."""
+    """The sequences of split 2 in unit values."""
 
     X: Array = array("n D", "their rows, sequence by sequence", kind="iuf", finite=True)
     offsets: Array = array("o", "where each sequence begins, and the number of rows", kind="iu")
@@ -36,7 +36,7 @@ class HeldOut:
     begins: Array = array("s", "whether a sequence begins here: 0 a piece of one, 1 yes", kind="iu", low=0, high=1)
 
     def validate(self) -> None:
-        """Raise DataError unless the offsets are those of the rows."""
+        """Raise DataError unless the offsets match the rows."""
         require_offsets("offsets", self.offsets, len(self.X), "X")
         if len(self.X) and (np.diff(self.offsets.astype(np.int64)) < 1).any():
             raise DataError("/offsets has a sequence without rows")
@@ -46,7 +46,10 @@ class HeldOut:
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentRBM:
-    """The `rtrbm` artifact: a recurrent temporal RBM.  Rows are in unit values; of rate units those are counts, not proportions."""
+    """The `rtrbm` artifact: a recurrent temporal RBM.
+
+    Rows are in unit values; for rate units these are counts, not proportions.
+    """
 
     parameters: Parameters
     visible_units: str
@@ -64,9 +67,9 @@ class RecurrentRBM:
     initial_scale: float
     patience: int = 0
     seed: int
-    sequences: int  # that were learned from
-    rows: int  # of those
-    best_epoch: int = 0  # whose parameters were kept; 0: the last one's
+    sequences: int  # number of training sequences
+    rows: int  # number of their rows
+    best_epoch: int = 0  # epoch whose parameters were kept; 0: the last one
     base_rates: Array = array("D", "natural parameters of independent columns with the training rows' means", kind="f", finite=True)
     base_mean: Array = array("D", "mean of the training rows", kind="f", finite=True)
     base_variance: Array = array("D", "their variances", kind="f", finite=True, low=0)
@@ -82,7 +85,7 @@ class RecurrentRBM:
     feature_names: list[str] | None = None
 
     def validate(self) -> None:
-        """Raise DataError unless the parts belong together and held-out rows have values of the visible units."""
+        """Raise DataError unless the parts match each other and held-out rows have values of the visible units."""
         D, K = self.parameters.W.shape
         if not D or not K:
             raise DataError("/parameters/W is empty")
@@ -116,12 +119,12 @@ class RecurrentRBM:
 
     @property
     def columns(self) -> int:
-        """How many a row has."""
+        """The number of columns of a row."""
         return int(self.parameters.W.shape[0])
 
     @property
     def hidden(self) -> int:
-        """How many hidden units there are."""
+        """The number of hidden units."""
         return int(self.parameters.W.shape[1])
 
     @property
@@ -131,16 +134,16 @@ class RecurrentRBM:
 
     @property
     def log_scale(self) -> float:
-        """What the log-likelihood of a row as it was before it was standardised is less by, in nats."""
-        # Learned were x/s: the density of x is that of x/s over Π s.
+        """The correction, in nats, to subtract from the log-likelihood of a standardised row to get that of the original row."""
+        # The model is of x/s: the density of x is that of x/s divided by Π s.
         return 0.0 if self.column_scale is None else float(np.log(self.column_scale, dtype=np.float64).sum())
 
     def restored(self, rows: Any) -> Array:
-        """Rows (n, D) in unit values as data sets show them."""
+        """Convert rows (n, D) in unit values to the values of data sets."""
         return display_values(rows, unit_family(self.visible_units), self.column_mean, self.column_scale)
 
     def held_out(self) -> EvaluationSequences | None:
-        """The sequences of split 2, all of whose rows count."""
+        """Return the sequences of split 2, all of whose rows count."""
         found = self.holdout
         if found is None or not len(found.X):
             return None
@@ -150,7 +153,10 @@ class RecurrentRBM:
 
 
 def heldout_sequences(model: RecurrentModel, heldout: EvaluationSequences) -> HeldOut:
-    """The rows of `heldout` that count, and the states that the others lead up to.  The rows that count end their sequences."""
+    """Return the rows of `heldout` that count, with the recurrent states after the rows before them.
+
+    The rows that count are at the end of their sequences.
+    """
     driven = heldout.driven(model)
     rows, offsets, state, begins = [], [0], [], []
     for start, end in zip(heldout.offsets[:-1].tolist(), heldout.offsets[1:].tolist(), strict=True):
@@ -165,7 +171,10 @@ def heldout_sequences(model: RecurrentModel, heldout: EvaluationSequences) -> He
 
 
 def recurrent_artifact(problem: RecurrentProblem, state: RecurrentState, test: EvaluationSequences | None, **seen: Any) -> RecurrentRBM:
-    """The artifact of a run's last state.  test: sequences to judge by; seen: how the rows became unit values."""
+    """Make the artifact of a run's last state.
+
+    test  sequences for evaluation.  seen  how the rows became unit values.
+    """
     settings, rows = problem.settings, problem.rows.astype(np.float64)
     model = RecurrentModel(state.now.float64(), problem.visible, problem.hidden)
     return RecurrentRBM(
@@ -191,7 +200,7 @@ def _learning_trace(settings: RecurrentSettings, state: RecurrentState) -> Recur
 
 
 def states_after(model: RecurrentModel, v: Array, offsets: Array) -> tuple[Array, Array]:
-    """The recurrent states (S, K) after sequences of rows v (n, D) in unit values, and their last rows (S, D)."""
+    """Compute the recurrent states (S, K) after sequences of rows v (n, D) in unit values, and their last rows (S, D)."""
     steps = TimeOrder.of(offsets)
     driven = model.driven(v, steps, SequenceHistory.nothing(steps.count, model.p.c.size))
     return driven.r[offsets[1:] - 1], v[offsets[1:] - 1]

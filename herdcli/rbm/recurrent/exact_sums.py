@@ -1,7 +1,7 @@
-"""Sums over all states of many harmoniums that share their weights and differ in their biases: log Z and moments of each step.
+"""Sums over all states of many harmoniums with common weights and different biases: log Z and moments of each time step.
 
-The smaller layer is enumerated.  What the states of its first units add to the other layer's natural parameters is computed once for all
-steps; a state of the units beyond those moves the biases of the other layer.
+The smaller layer is enumerated.  The contribution of its first units' states to the other layer's natural parameters is computed once
+for all steps; a state of the remaining units shifts the biases of the other layer.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 Map = Callable[..., Any]
-NEAR = 12  # log2 of the states of the first units, at most
-LEARNED = 16  # and up to which their moments are
-NUMBERS = 1 << 17  # in one block's work array
-LARGEST_SUM = 600.0  # of logarithms whose exponentials are multiplied in float64
+NEAR = 12  # log2 of the most states of the first units
+LEARNED = 16  # log2 of the most states for which moments are computed
+NUMBERS = 1 << 17  # numbers in one block's work array
+LARGEST_SUM = 600.0  # largest sum of logarithms whose exponentials are multiplied in float64
 
 
 @dataclass(frozen=True)
 class StepExpectations:
-    """Of each step: log Z (n,), E[v] (n, D), E[h] (n, K); and E[v h'] (D, K) summed over the steps."""
+    """For each step: log Z (n,), E[v] (n, D), E[h] (n, K); and E[v h'] (D, K) summed over the steps."""
 
     log_z: Array
     visible: Array
@@ -38,10 +38,10 @@ class StepExpectations:
 
 @dataclass(frozen=True)
 class _EnumeratedSide:
-    """The layer that is enumerated, and the other one, of width d.
+    """The enumerated layer, and the other one, of width d.
 
-    states  (S, k) of the first units of the former, with log base measures (S,).  push  (S, d) what each adds to the natural parameters
-            of the other layer.  rest  (d, K − k) the weights of the units beyond those.
+    states  (S, k) of the first units of the enumerated layer, with log base measures (S,).  push  (S, d) their contributions to the natural
+            parameters of the other layer.  rest  (d, K − k) the weights of the remaining units.
     """
 
     states: Array
@@ -50,11 +50,11 @@ class _EnumeratedSide:
     rest: Array
     units: UnitFamily
     other: UnitFamily
-    turned: bool  # the visible layer is the one that is enumerated
+    turned: bool  # whether the visible layer is the enumerated one
 
     @classmethod
     def of(cls, model: RecurrentModel, most: int) -> _EnumeratedSide:
-        """With at most 2^most states of first units."""
+        """Make the sides with at most 2^most states of first units."""
         turned = layer_bits(model.visible, model.p.W.shape[0]) < layer_bits(model.hidden, model.p.W.shape[1])
         W = model.p.W.T if turned else model.p.W
         units, other = (model.visible, model.hidden) if turned else (model.hidden, model.visible)
@@ -66,7 +66,7 @@ class _EnumeratedSide:
         return cls(states, np.zeros(len(states)) + units.log_base(states), states @ first.T, W[:, first.shape[1] :], units, other, turned)
 
     def log_z(self, own: Array, far: Array) -> Array:
-        """(m,) of m steps with biases (m, K) of the enumerated layer and (m, d) of the other one."""
+        """Compute log Z (m,) of m steps with biases (m, K) of the enumerated layer and (m, d) of the other one."""
         near, count = own[:, : self.states.shape[1]], self.rest.shape[1] // self.units.group
         assert self.units.support is not None
         total = np.full(len(own), -np.inf)
@@ -78,18 +78,18 @@ class _EnumeratedSide:
         return total
 
     def biases(self, driven: DrivenSteps) -> tuple[Array, Array]:
-        """Those of the enumerated layer and of the other one."""
+        """Return the biases of the enumerated layer and of the other one."""
         return (driven.b, driven.c) if self.turned else (driven.c, driven.b)
 
     def log_weight(self, own: Array, far: Array) -> Array:
-        """(m, S) log of the sum over the other layer's states, for m steps."""
+        """Compute the log of the sum over the other layer's states, (m, S), for m steps."""
         # Given the states of one layer the units of the other are independent: Σ e^{−E} = e^{c·h} base(h) Π_j e^{A_j(b_j + (Wh)_j)}.
         return np.asarray(own @ self.states.T + self.base + self._log_partitions(far))
 
     def _log_partitions(self, far: Array) -> Array:
-        """Σ_j A_j(b_j + (Wh)_j) of m steps (m, d) and all states, (m, S)."""
+        """Compute Σ_j A_j(b_j + (Wh)_j) of m steps (m, d) and all states, (m, S)."""
         if self.other.standard_normal:
-            # ½|b + w|² = ½|b|² + b·w + ½|w|²: no array of steps × states × units.
+            # ½|b + w|² = ½|b|² + b·w + ½|w|² avoids an array of steps × states × units
             return np.asarray(0.5 * np.square(far).sum(axis=1)[:, None] + far @ self.push.T + 0.5 * np.square(self.push).sum(axis=1))
         if self.other.states is not None:
             found = self._sum_by_products(far)
@@ -98,7 +98,10 @@ class _EnumeratedSide:
         return np.asarray(self.other.summed_log_partition(far[:, None] + self.push))
 
     def _sum_by_products(self, far: Array) -> Array | None:
-        """The same by products of 1 + e^{g b_j} e^{g w_j}, turned into logarithms before they leave float64; None where they cannot."""
+        """Compute the same by products of 1 + e^{g b_j} e^{g w_j}, converted to logarithms before they overflow float64.
+
+        Returns None if that is impossible.
+        """
         assert self.other.states is not None
         low, high = self.other.states
         gap, n = high - low, self.other.scale
@@ -122,19 +125,19 @@ class _EnumeratedSide:
 
 
 def _log_sum_exp(weight: Array) -> Array:
-    """(m,) log Σ e^weight over the columns of (m, S), which are overwritten."""
+    """Compute log Σ e^weight (m,) over the columns of (m, S), which are overwritten."""
     top = weight.max(axis=1)
     weight -= top[:, None]
     return np.asarray(top + np.log(np.exp(weight, out=weight).sum(axis=1)))
 
 
 def layer_bits(units: UnitFamily, columns: int) -> float:
-    """log2 of the states of a layer of so many columns; infinite if they are not finitely many."""
+    """Return log2 of the number of states of a layer with this number of columns; infinity if it is not finite."""
     return log2_states(units, columns)
 
 
 def smaller_layer_bits(model: RecurrentModel) -> float:
-    """log2 of the states of the smaller layer."""
+    """Return log2 of the number of states of the smaller layer."""
     return min(layer_bits(model.visible, model.p.W.shape[0]), layer_bits(model.hidden, model.p.W.shape[1]))
 
 
@@ -147,7 +150,7 @@ def is_summable(model: RecurrentModel) -> bool:
 
 
 def enumeration_cost(model: RecurrentModel, steps: int) -> float:
-    """Operations that log Z of so many steps takes."""
+    """Return the number of operations to compute log Z of `steps` steps."""
     return float(steps * 2.0 ** smaller_layer_bits(model) * max(model.p.W.shape))
 
 
@@ -157,7 +160,7 @@ def _blocks(steps: int, width: float) -> Iterator[slice]:
 
 
 def log_partitions(model: RecurrentModel, driven: DrivenSteps, *, map: Map = map) -> Array:
-    """log Z (n,) of each step in nats.  Raises BadUsage where both layers have too many states to be enumerated."""
+    """Compute log Z (n,) of each step in nats.  Raises BadUsage if both layers have too many states to be enumerated."""
     if not is_summable(model):
         shape = f"this model is {model.p.W.shape[0]} × {model.p.W.shape[1]}"
         hint = "herd eval --likelihood ais anneals at some of the steps"
@@ -171,7 +174,7 @@ def log_partitions(model: RecurrentModel, driven: DrivenSteps, *, map: Map = map
 
 
 def require_few(model: RecurrentModel) -> None:
-    """Raise BadUsage unless the moments of a step are a matter of few enough states."""
+    """Raise BadUsage unless the smaller layer has few enough states for the moments of a step."""
     if smaller_layer_bits(model) > LEARNED:
         raise BadUsage(
             f"the exact gradient enumerates a layer of at most 2^{LEARNED} states at every step; this model is "
@@ -181,7 +184,7 @@ def require_few(model: RecurrentModel) -> None:
 
 
 def step_expectations(model: RecurrentModel, driven: DrivenSteps, *, map: Map = map) -> StepExpectations:
-    """The moments of each step.  Raises BadUsage where the smaller layer has more than 2^LEARNED states."""
+    """Compute the moments of each step.  Raises BadUsage if the smaller layer has more than 2^LEARNED states."""
     require_few(model)
     side = _EnumeratedSide.of(model, LEARNED)
     own, far = side.biases(driven)
@@ -192,7 +195,7 @@ def step_expectations(model: RecurrentModel, driven: DrivenSteps, *, map: Map = 
 
 
 def _enumerated_moments(side: _EnumeratedSide, own: Array, far: Array) -> tuple[Array, Array, Array, Array]:
-    """log Z (m,), means of the enumerated layer (m, k) and of the other one (m, d), and their products summed over the steps (d, k)."""
+    """Compute log Z (m,), the means (m, k) and (m, d) of the enumerated and the other layer, and the summed products (d, k)."""
     weight = side.log_weight(own, far)
     log_z = np.logaddexp.reduce(weight, axis=1)
     p = np.exp(weight - log_z[:, None])

@@ -1,4 +1,4 @@
-"""Gibbs chains in harmoniums that share their weights, each chain with biases of its own, and new sequences drawn by them."""
+"""Gibbs chains in harmoniums that share their weights, each chain with its own biases, and the sampling of new sequences."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from herdcli.schema import Array, array
 def gibbs_sweeps(
     W: Array, b: Array, c: Array, v: Array, layers: tuple[Layer, Layer], count: int, draws: np.random.Generator
 ) -> Iterator[tuple[Array, Array]]:
-    """So many sweeps of chains from rows v (n, D) with weights W (D, K) and biases b (n, D), c (n, K), float32: after each the rows as
-    they are, which are moved on in place, and their means (n, D).
+    """Run `count` sweeps of chains from rows v (n, D), and yield the rows and their means (n, D) after each sweep.
 
+    The weights W (D, K) and biases b (n, D), c (n, K) are float32; v is updated in place.
     layers  the visible and the hidden one.
     """
     visible, hidden = layers
     states, still_h, still_v = np.empty_like(c), np.zeros(c.shape[1], np.float32), np.zeros(b.shape[1], np.float32)
     for _ in range(count):
         natural = v @ W
-        natural += c  # biases of rows go with the natural parameters; those of units, which layers add, are 0
+        natural += c  # the biases of rows are added to the natural parameters; those of units, which layers add, are 0
         hidden.sample(natural, still_h, states, draws)
         below = states @ W.T
         below += b
@@ -36,7 +36,7 @@ def gibbs_sweeps(
 
 @dataclass
 class DrawingState:
-    """Where the sequences are; float32."""
+    """The sequences that are sampled so far; float32."""
 
     r: Array = array("S K", "recurrent states after the last row drawn", kind="f", finite=True)
     rows: Array = array("S T D", "rows drawn so far, 0 where none are yet", kind="f", finite=True)
@@ -45,10 +45,11 @@ class DrawingState:
 
 @dataclass(frozen=True)
 class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
-    """The algorithm; its result are `count` sequences of `length` rows (count, length, D) float32.  A step is a row of each.
+    """The sampling of sequences as an algorithm.
 
-    sweeps  of the chain that draws a row: the first begins at the means of the biases, each other at the row before it.
-    state_before, row_before  (count, K) and (count, D) that sequences go on from; None: they begin.
+    Its result is `count` sequences of `length` rows (count, length, D) float32.  A step samples one row of each.
+    sweeps  of the chain that samples a row: the first starts at the means of the biases, all others at the row before.
+    state_before, row_before  (count, K) and (count, D) that sequences continue from; None: they start.
     """
 
     model: RecurrentModel
@@ -56,29 +57,29 @@ class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
     length: int
     sweeps: int
     seed: int = 0
-    means: bool = False  # give E[v | h] of the last sweep in place of the states
+    means: bool = False  # return E[v | h] of the last sweep instead of the states
     state_before: Array | None = None
     row_before: Array | None = None
     state = DrawingState  # the type of its states
 
     @property
     def steps(self) -> int:
-        """Rows of a sequence."""
+        """The number of rows of a sequence."""
         return self.length
 
     def memory(self) -> int:
-        """Bytes of the rows and of a sweep's values."""
+        """The size of the rows and of a sweep's values in bytes."""
         D, K = self.model.p.W.shape
         return int(4 * self.count * (self.length * D + 4 * D + 4 * K))
 
     def init(self) -> DrawingState:
-        """No row drawn yet."""
+        """Return the state before the first row."""
         D, K = self.model.p.W.shape
         r = np.zeros((self.count, K), dtype=np.float32) if self.state_before is None else self.state_before.astype(np.float32)
         return DrawingState(r, np.zeros((self.count, self.length, D), dtype=np.float32))
 
     def step(self, state: DrawingState) -> DrawingState:
-        """One row of every sequence."""
+        """Sample one row of every sequence."""
         p = self.model.p.each(lambda part: part.astype(np.float32))
         layers, draws = (self.model.visible.layer(), self.model.hidden.layer()), generator(self.seed, Stream.SEQUENCES, step=state.step)
         begins = state.step == 0 and self.state_before is None
@@ -94,7 +95,7 @@ class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
         return state
 
     def _start(self, state: DrawingState, b: Array, visible: Layer) -> Array:
-        """Rows that chains begin at."""
+        """Return the rows at which chains start."""
         if state.step and not self.means:
             return state.rows[:, state.step - 1].copy()
         if state.step == 0 and self.row_before is not None:
@@ -104,9 +105,9 @@ class SequenceSampling(FixedLengthAlgorithm[DrawingState]):
         return start
 
     def progress(self, state: DrawingState) -> RunProgress:
-        """How many rows are drawn."""
+        """Return the progress with the number of rows that are sampled."""
         return RunProgress(state.step, self.steps)
 
     def result(self, state: DrawingState) -> Array:
-        """The sequences."""
+        """Return the sequences."""
         return state.rows

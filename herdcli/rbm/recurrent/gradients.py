@@ -1,7 +1,7 @@
-"""The gradient of Σ_t log p(v_t | r_{t−1}): each step's statistics, then back through time.
+"""The gradient of Σ_t log p(v_t | r_{t−1}): the statistics of each step, then backpropagation through time.
 
-With the statistics of the two phases of step t, g^b_t = v_t − ⟨v⟩, g^c_t = r_t − ⟨h⟩ and v_t r_t' − ⟨v h'⟩, where ⟨·⟩ is an expectation of
-the step's harmonium or the end of a chain of Gibbs sweeps from the row (contrastive divergence).  Source: Makin, eq. 5.20 to 5.24.
+The statistics of the two phases of step t are g^b_t = v_t − ⟨v⟩, g^c_t = r_t − ⟨h⟩ and v_t r_t' − ⟨v h'⟩.  Here ⟨·⟩ is an expectation of
+the step's harmonium or the end of a Gibbs chain from the row (contrastive divergence).  Source: Makin, eq. 5.20 to 5.24.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class PhaseDifferences:
-    """Differences of the two phases: of visible units (n, D), of hidden ones (n, K), of pairs (D, K) summed over the steps; and the
-    summed squared distance of the rows from E[v | h]."""
+    """The differences of the two phases, b (n, D), c (n, K) and W (D, K) summed over the steps, with the reconstruction error.
+
+    The error is the summed squared distance of the rows from E[v | h].
+    """
 
     b: Array
     c: Array
@@ -30,7 +32,7 @@ class PhaseDifferences:
 def contrastive_phases(
     p: Parameters, driven: DrivenSteps, v: Array, layers: tuple[Layer, Layer], k: int, draws: np.random.Generator
 ) -> PhaseDifferences:
-    """CD-k of rows v (n, D), all steps side by side, since recurrent states depend on the rows alone.  Float32.
+    """Compute CD-k of rows v (n, D), with all steps in parallel, since recurrent states depend on the rows alone.  Float32.
 
     layers  the visible and the hidden one.
     """
@@ -45,7 +47,7 @@ def contrastive_phases(
 
 
 def exact_phases(model: RecurrentModel, driven: DrivenSteps, v: Array) -> PhaseDifferences:
-    """The same with the harmoniums' own expectations, of rows v (n, D) in float64."""
+    """Compute the same differences with exact expectations of the harmoniums, for rows v (n, D) in float64."""
     found = step_expectations(model, driven)
     error = float(np.square(v - model.visible.mean(driven.r @ model.p.W.T + driven.b)).sum())
     return PhaseDifferences(v - found.visible, driven.r - found.hidden, v.T @ driven.r - found.pairs, error)
@@ -54,13 +56,13 @@ def exact_phases(model: RecurrentModel, driven: DrivenSteps, v: Array) -> PhaseD
 def backpropagate_through_time(
     p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, driven: DrivenSteps, phases: PhaseDifferences, hidden: UnitFamily
 ) -> Parameters:
-    """The gradient of the mean over rows v (n, D), all in the order of steps; of what only first steps have, the mean over those.
+    """Compute the gradient of the mean over rows v (n, D), all in the order of steps.
 
-    before  in the order of ranks; its states are held fast.
+    For parameters of first steps only, the mean is over first steps.  before  in the order of ranks; its states are constants.
     """
     n, S = len(v), steps.count
-    # r_{t−1} acts on step t by the biases, and by r_t on all steps after it.  With the whole slope of what follows by the hidden biases,
-    # e_t = g^c_t + A''(a_t) d_t, and by the states, d_{t−1} = U e_t + V g^b_t, d_T = 0 (eq. 5.24); r_t = A'(a_t), a_t = W'v_t + c_t.
+    # r_{t−1} affects step t through the biases, and all later steps through r_t.  The derivatives of all later terms by the hidden biases
+    # are e_t = g^c_t + A''(a_t) d_t, and by the states d_{t−1} = U e_t + V g^b_t, d_T = 0 (eq. 5.24); r_t = A'(a_t), a_t = W'v_t + c_t.
     far = phases.b @ p.V.T
     e, d = phases.c.copy(), np.zeros_like(phases.c)
     for t in range(len(steps.bounds) - 2, -1, -1):

@@ -1,8 +1,8 @@
-"""Learning a recurrent temporal RBM: minibatches of pieces of sequences, momentum, decay; the gradient is in `gradients`.
+"""Learning of a recurrent temporal RBM: minibatches of pieces of sequences, momentum, decay; the gradient is in `gradients`.
 
-A step of the algorithm is one minibatch.  With the mean gradient G over its rows, Δ ← μ Δ + ε_t (G − λ θ), θ ← θ + Δ, where λ is of
-the weights W, U and V alone, and ε_t falls linearly to 0.  A sequence longer than the window is learned in pieces: each begins in the
-state that the one before it ended in when it was last learned from, so that states remember more than the gradient sees.
+A step of the algorithm is one minibatch.  With the mean gradient G over its rows, Δ ← μ Δ + ε_t (G − λ θ), θ ← θ + Δ, where λ applies to
+the weights W, U and V alone, and ε_t falls linearly to 0.  A sequence longer than the window is learned in pieces.  Each piece starts in
+the last state of the piece before it, from the last update with that piece, so that states have a longer memory than the gradient.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-LARGEST = 1e3  # parameters beyond it have diverged
+LARGEST = 1e3  # larger parameters have diverged
 WEIGHTS = ("W", "U", "V")
 
 
 @dataclass(frozen=True)
 class SequencePieces:
-    """Pieces of sequences, each of at most a window: rows begin[p] … end[p] − 1; first, whether its sequence begins with it."""
+    """Pieces of sequences, each at most a window long.
+
+    Piece p has the rows begin[p] … end[p] − 1; first, whether its sequence starts with it.
+    """
 
     begin: Array
     end: Array
@@ -40,7 +43,7 @@ class SequencePieces:
 
     @classmethod
     def of(cls, offsets: Array, window: int) -> SequencePieces:
-        """Those of sequences that begin at offsets (S + 1,), of as even lengths as can be."""
+        """Split sequences that start at offsets (S + 1,) into pieces of lengths as even as possible."""
         begin, end, first = [], [], []
         for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             count = -(-(stop - start) // window)
@@ -54,7 +57,7 @@ class SequencePieces:
         return len(self.begin)
 
     def rows(self, which: Array) -> tuple[Array, Array]:
-        """The rows (n,) of some of the pieces (k,), laid end to end, and where each of them begins (k + 1,)."""
+        """Return the row indices (n,) of some of the pieces (k,), concatenated, and the start of each piece among them (k + 1,)."""
         lengths = self.end[which] - self.begin[which]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         return np.repeat(self.begin[which] - offsets[:-1], lengths) + np.arange(offsets[-1]), offsets
@@ -62,9 +65,9 @@ class SequencePieces:
 
 @dataclass(frozen=True)
 class RecurrentProblem:
-    """Rows (n, D) of training sequences in unit values, where each begins (S + 1,), what is held out, and the settings.
+    """Rows (n, D) of training sequences in unit values, the start of each sequence (S + 1,), held-out sequences, and the settings.
 
-    Raises DataError unless rows have values of the visible units, BadUsage where their exact gradient has too many states.
+    Raises DataError unless rows have values of the visible units, BadUsage if their exact gradient has too many states.
     """
 
     rows: Array
@@ -91,33 +94,33 @@ class RecurrentProblem:
 
     @cached_property
     def layers(self) -> tuple[Layer, Layer]:
-        """What samples visible and hidden units."""
+        """The layers that sample visible and hidden units."""
         return self.visible.layer(), self.hidden.layer()
 
     @cached_property
     def pieces(self) -> SequencePieces:
-        """What is learned from at once."""
+        """The pieces that are learned from."""
         return SequencePieces.of(self.offsets, self.settings.window)
 
     @cached_property
     def constant(self) -> Array:
-        """(D,) the columns of one value, whose weights stay 0."""
+        """The constant columns (D,), whose weights stay 0."""
         return np.asarray((self.rows == self.rows[:1]).all(axis=0))
 
     @property
     def batches(self) -> int:
-        """Minibatches in an epoch."""
+        """The number of minibatches in an epoch."""
         return -(-len(self.pieces) // (self.settings.batch_size or len(self.pieces)))
 
     @property
     def nothing(self) -> Parameters:
-        """Parameters of 0, float32."""
+        """Zero parameters, float32."""
         D, K = self.rows.shape[1], self.settings.hidden
         shapes = {"W": (D, K), "U": (K, K), "V": (K, D), "b": (D,), "c": (K,), "b_first": (D,), "c_first": (K,)}
         return Parameters(**{name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()})
 
     def batch(self, step: int) -> Array:
-        """The pieces of a minibatch."""
+        """Return the pieces of a minibatch."""
         epoch, number = divmod(step, self.batches)
         order = generator(self.settings.seed, Stream.SHUFFLE, step=epoch).permutation(len(self.pieces))
         n = len(order)
@@ -126,7 +129,7 @@ class RecurrentProblem:
 
 @dataclass
 class RecurrentState:
-    """Where learning stands; float32 but for the figures."""
+    """The learning state; float32 except for the figures."""
 
     step: int
     now: Parameters
@@ -135,13 +138,13 @@ class RecurrentState:
     carried: Array = array("P K", "the state that each piece of a sequence begins in, 0 where the sequence begins", kind="f", finite=True)
     trace: Array = array("E", "mean squared error of one-sweep reconstruction means, per visible unit", kind="f")
     figures: Array = array("V", "measures on held-out sequences; NaN where none were evaluated", kind="f")
-    best_epoch: int = 0  # epochs behind the best; 0: none was looked at
-    stopped: int = 0  # epochs behind a run that has stopped
+    best_epoch: int = 0  # epochs behind the best; 0: none was evaluated
+    stopped: int = 0  # epochs after which the run stopped; 0: it has not
 
 
 @dataclass(frozen=True)
 class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[RecurrentState]):
-    """The algorithm; its result is the last state, with the best parameters in place of the last where sequences were held out."""
+    """The learning algorithm; its result is the last state, with the best parameters in place of the last if sequences were held out."""
 
     problem: RecurrentProblem
     map: Map = map
@@ -149,7 +152,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
 
     @property
     def steps(self) -> int:
-        """Minibatches in all."""
+        """The total number of minibatches."""
         return self.problem.settings.epochs * self.problem.batches
 
     def done(self, state: RecurrentState) -> bool:
@@ -157,14 +160,14 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         return state.stopped > 0 or state.step >= self.steps
 
     def memory(self) -> int:
-        """Bytes of a state, and of a minibatch's statistics."""
+        """The size of a state, and of a minibatch's statistics, in bytes."""
         given, settings = self.problem, self.problem.settings
         D, K = given.rows.shape[1], settings.hidden
         rows = min(len(given.rows), (settings.batch_size or len(given.pieces)) * settings.window)
         return int(16 * (2 * D * K + K * K + 2 * D + 2 * K) + 4 * K * len(given.pieces) + 4 * rows * (6 * D + 8 * K))
 
     def like(self) -> RecurrentState:
-        """A state without numbers."""
+        """Return a state with empty arrays."""
         given, nothing = self.problem, self.problem.nothing
         settings = given.settings
         looks = -(-settings.epochs // settings.validate_every) if given.held is not None and settings.validate_every else 0
@@ -174,7 +177,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         )
 
     def init(self) -> RecurrentState:
-        """W, U, V ~ N(0, 0.1²), b at the rows' base rates, all else 0; pieces begin in the states that follow from those."""
+        """Initialise W, U, V ~ N(0, 0.1²), b at the rows' base rates, and all else to 0; pieces start in the states of these parameters."""
         given, state = self.problem, self.like()
         settings, p = given.settings, state.now
         first = generator(settings.seed, Stream.INITIAL)
@@ -191,7 +194,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         return state
 
     def step(self, state: RecurrentState) -> RecurrentState:
-        """One minibatch; `state` is updated in place.  Raises Diverged if a parameter is not finite or beyond 1e3."""
+        """Run one minibatch; `state` is updated in place.  Raises Diverged if a parameter is not finite or beyond 1e3."""
         given, settings = self.problem, self.problem.settings
         which, p = given.batch(state.step), state.now
         rows, offsets = given.pieces.rows(which)
@@ -231,7 +234,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         return backpropagate_through_time(p, steps, v, before, driven, phases, given.hidden), phases.error
 
     def _carry_states_on(self, state: RecurrentState, which: Array, steps: TimeOrder, driven: DrivenSteps) -> None:
-        """Hand the last states of these pieces (k,) to those that come after them."""
+        """Pass the last states of these pieces (k,) to the pieces that follow them."""
         first = self.problem.pieces.first
         after = which[steps.ranks] + 1
         on = after < len(first)
@@ -239,10 +242,10 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         state.carried[after[on]] = driven.r[steps.last[on]]
 
     def _take_step(self, state: RecurrentState, gradient: Parameters) -> None:
-        """The step along the gradient."""
+        """Apply the step along the gradient."""
         given, settings = self.problem, self.problem.settings
         rate = settings.learning_rate * (1.0 - state.step / self.steps if settings.rate_decay == "linear" else 1.0)
-        # Statistics enter as proportions where a unit counts n replicas, as those of an RBM do (`rbm.minibatch_update`).
+        # Statistics enter as proportions if a unit counts n replicas, as for an RBM (`rbm.minibatch_update`).
         above, below = given.visible.scale, given.hidden.scale
         scales = {"W": above * below, "U": below * below, "V": above * below, "b": above, "b_first": above, "c": below, "c_first": below}
         largest = []
@@ -260,7 +263,10 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
             )
 
     def _look(self, state: RecurrentState, heldout: EvaluationSequences, epoch: int) -> None:
-        """See how the model does on sequences held out, if it is time to; keep it if it does best, stop if it has not for long."""
+        """Evaluate the model on held-out sequences if an evaluation is due.
+
+        The model is kept if it is the best; learning stops if none has been better for long.
+        """
         settings = self.problem.settings
         if epoch % settings.validate_every and epoch < settings.epochs:
             return
@@ -273,7 +279,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
             state.stopped = epoch
 
     def progress(self, state: RecurrentState) -> RunProgress:
-        """With the reconstruction error of the last whole epoch, and the best figure of sequences held out."""
+        """Return the progress with the reconstruction error of the last complete epoch, and the best figure on held-out sequences."""
         ended = min(state.step // self.problem.batches, len(state.trace))
         figure = f"error {state.trace[ended - 1]:.3g}" if ended else ""
         if state.best_epoch:
@@ -281,7 +287,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         return RunProgress(state.step, self.steps, figure)
 
     def result(self, state: RecurrentState) -> RecurrentState:
-        """The last state, the best parameters in place of the last."""
+        """Return the last state, with the best parameters in place of the last."""
         if state.best_epoch:
             state.now = state.best
         if state.stopped:
@@ -290,7 +296,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
 
 
 def _constrain_parameters(problem: RecurrentProblem, p: Parameters) -> None:
-    """Links that are not asked for, and weights of columns of one value, stay 0."""
+    """Set links that are not requested, and weights of constant columns, to 0."""
     if problem.settings.links == "none":
         p.U[...] = 0.0
         p.b_first[...] = 0.0

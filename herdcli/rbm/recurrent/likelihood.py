@@ -1,7 +1,7 @@
-"""How well a recurrent temporal RBM explains sequences, and what it expects of the next row.
+"""Measures of how well a recurrent temporal RBM explains sequences, and its prediction of the next row.
 
-log p(v_t | r_{t−1}) of every step is exact where a layer can be enumerated; else log Z is annealed at some of the steps.  The expected
-row E[v_t | r_{t−1}] is exact where moments can be enumerated, else a mean over Gibbs chains that begin at the row before.
+log p(v_t | r_{t−1}) of every step is exact if a layer can be enumerated; otherwise log Z is annealed at some of the steps.  The expected
+row E[v_t | r_{t−1}] is exact if moments can be enumerated, otherwise a mean over Gibbs chains that start at the row before.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-MOST_OPERATIONS, LEAST_STEPS = 3e8, 50  # of a look at sequences held out
-MOST_MOMENTS = 3e9  # operations of the moments that expected rows are made of
+MOST_OPERATIONS, LEAST_STEPS = 3e8, 50  # operations of an evaluation on held-out sequences, and its least number of steps
+MOST_MOMENTS = 3e9  # most operations for the moments of expected rows
 LOOKED_AT = 200  # rows whose expectations are sampled
-CHAINS, SWEEPS, WARM = 20, 50, 20  # of a prediction: sweeps in all, of which the first are left out
-ROWS = 2000  # whose chains run side by side
+CHAINS, SWEEPS, WARM = 20, 50, 20  # of a prediction: chains, sweeps in total, and the first of them, which are left out
+ROWS = 2000  # rows whose chains run in parallel
 
 
 @dataclass(frozen=True)
 class EvaluationSequences:
-    """Sequences to judge by: rows v (n, D) in unit values, where each begins (S + 1,), which rows count (n,) bool (those before them
-    lead up to those), and what is known before each sequence."""
+    """Sequences for evaluation: rows v (n, D) in unit values, the start of each (S + 1,), and which rows count (n,) bool.
+
+    Rows before those that count only determine the recurrent state.  before  the history of each sequence.
+    """
 
     v: Array
     offsets: Array
@@ -33,32 +35,35 @@ class EvaluationSequences:
     before: SequenceHistory | None = None
 
     def driven(self, model: RecurrentModel) -> DrivenSteps:
-        """The harmoniums of all steps."""
+        """Return the harmoniums of all steps."""
         steps = TimeOrder.of(self.offsets)
         before = self.before or SequenceHistory.nothing(steps.count, model.p.c.size)
         return model.driven(self.v, steps, before)
 
     @property
     def previous(self) -> Array:
-        """(n,) the row before each in its sequence, −1 where there is none."""
+        """The index (n,) of the row before each row in its sequence, −1 if there is none."""
         found = np.arange(len(self.v)) - 1
         found[self.offsets[:-1]] = -1
         return found
 
 
 def select_steps(driven: DrivenSteps, chosen: Array) -> DrivenSteps:
-    """Some of the steps (k,)."""
+    """Select some of the steps (k,)."""
     return DrivenSteps(driven.r[chosen], driven.b[chosen], driven.c[chosen])
 
 
 def log_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps, *, map: Map = map) -> Array:
-    """log p(v_t | r_{t−1}) (n,) in nats of rows v (n, D), by enumeration.  Raises BadUsage where both layers are too large for it."""
+    """Compute log p(v_t | r_{t−1}) (n,) in nats of rows v (n, D), by enumeration.  Raises BadUsage if both layers are too large for it."""
     return model.unnormalised_log_probability(v, driven) - log_partitions(model, driven, map=map)
 
 
 def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, seed: int, *, map: Map = map) -> float:
-    """What is to be high: the log-likelihood of the rows that count, nats a row, of as many as are summed at once; where it cannot be
-    enumerated the pseudo-likelihood, or, of units without finitely many values, minus the mean squared error of the expected rows."""
+    """Compute the criterion to maximise: the log-likelihood in nats per row of the rows that count, or of as many as can be summed.
+
+    If it cannot be enumerated, the criterion is the pseudo-likelihood.  For units without finitely many values, it is minus the mean
+    squared error of the expected rows.
+    """
     driven, chosen = heldout.driven(model), np.flatnonzero(heldout.counted)
     if smaller_layer_bits(model) <= NEAR:
         chosen = spread_evenly(chosen, max(LEAST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1))))
@@ -73,7 +78,7 @@ def validation_criterion(model: RecurrentModel, heldout: EvaluationSequences, se
 
 
 def pseudo_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps) -> Array:
-    """Σ_j log p(v_j | all other units of v, r_{t−1}) (n,) in nats of rows v (n, D) in values that units can take."""
+    """Compute Σ_j log p(v_j | all other units of v, r_{t−1}) (n,) in nats of rows v (n, D) in values that units can take."""
     units, W = model.visible, model.p.W
     assert units.support is not None
     natural, total = v @ W + driven.c, np.zeros(len(v))
@@ -82,7 +87,7 @@ def pseudo_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps) -> 
         own = slice(first, first + units.group)
         b, values, others = driven.b[:, own], v[:, own], np.full(len(v), -np.inf)
         for state in units.support:
-            # With unit j at s in place of v_j, W'v moves by (s − v_j) W_j: log of e^{b_j s} base(s) Π_k e^{A_k}.
+            # With unit j at s in place of v_j, W'v changes by (s − v_j) W_j: log of e^{b_j s} base(s) Π_k e^{A_k}.
             moved = model.hidden.summed_log_partition(natural + (state - values) @ W[own])
             others = np.logaddexp(others, moved + b @ state + units.log_base(state))
         total += here + (b * values).sum(axis=1) + units.log_base(values) - others
@@ -90,19 +95,19 @@ def pseudo_likelihoods(model: RecurrentModel, v: Array, driven: DrivenSteps) -> 
 
 
 def spread_evenly(chosen: Array, most: int) -> Array:
-    """At most so many of rows (k,), evenly spread."""
+    """Return at most `most` of the rows (k,), evenly spread."""
     return chosen if len(chosen) <= most else chosen[np.linspace(0, len(chosen) - 1, most).astype(int)]
 
 
 def uses_enumeration(model: RecurrentModel, steps: int) -> bool:
-    """Whether the expected rows of so many steps are summed over all states rather than sampled."""
+    """Whether the expected rows of `steps` steps are summed over all states rather than sampled."""
     return smaller_layer_bits(model) <= NEAR and enumeration_cost(model, steps) <= MOST_MOMENTS
 
 
 def expected_rows(
     model: RecurrentModel, heldout: EvaluationSequences, driven: DrivenSteps, chosen: Array, seed: int, *, map: Map = map
 ) -> Array:
-    """E[v_t | r_{t−1}] (k, D) of the rows chosen (k,): each by those before it."""
+    """Compute E[v_t | r_{t−1}] (k, D) of the chosen rows (k,), each given the rows before it."""
     own = select_steps(driven, chosen)
     if uses_enumeration(model, len(chosen)):
         return step_expectations(model, own, map=map).visible
@@ -112,7 +117,7 @@ def expected_rows(
 
 
 def sampled_expectations(model: RecurrentModel, driven: DrivenSteps, start: Array, seed: int, *, map: Map = map) -> Array:
-    """The same of steps (n,) as means over Gibbs chains that begin at rows (n, D)."""
+    """Estimate the expected rows of steps (n,) as means over Gibbs chains that start at rows (n, D)."""
 
     W, layers = model.p.W.astype(np.float32), (model.visible.layer(), model.hidden.layer())
 

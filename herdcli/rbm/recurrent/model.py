@@ -25,7 +25,7 @@ NAMES = ("W", "U", "V", "b", "c", "b_first", "c_first")
 
 @dataclass
 class Parameters:
-    """What is learned, or as much of each: a step along the gradient, a gradient."""
+    """The learned parameters, or arrays of the same shapes: a step along the gradient, or a gradient."""
 
     W: Array = array("D K", "pair weights", kind="f", finite=True)
     U: Array = array("K K", "what the hidden means of the step before (rows) add to the hidden biases (columns)", kind="f", finite=True)
@@ -36,21 +36,21 @@ class Parameters:
     c_first: Array = array("K", "the same of the hidden biases", kind="f", finite=True)
 
     def each(self, function: Callable[[Array], Array]) -> Parameters:
-        """The same of every array."""
+        """Apply a function to every array."""
         return Parameters(**{name: function(getattr(self, name)) for name in NAMES})
 
     def float64(self) -> Parameters:
-        """The same in float64."""
+        """Return the parameters in float64."""
         return self.each(lambda part: part.astype(np.float64))
 
 
 @dataclass(frozen=True)
 class TimeOrder:
-    """Rows of sequences in the order of time: first the first rows of all sequences, the longest sequence foremost, then the second
-    ones of those that have one, and so on.  What holds of one step of all sequences is then a slice.
+    """Rows of sequences sorted by time: first the first rows of all sequences, the longest sequence first, then all second rows, and so on.
 
-    chosen   (n,) the places of these rows among those laid end to end.      bounds  (T + 1,) where each step begins.
-    ranks    (S,) the sequences, the longest foremost.
+    All rows of one time step are then a slice.
+    chosen   (n,) the indices of these rows among the concatenated sequences.      bounds  (T + 1,) the start of each step.
+    ranks    (S,) the sequences, the longest first.
     """
 
     chosen: Array
@@ -59,7 +59,7 @@ class TimeOrder:
 
     @classmethod
     def of(cls, offsets: Array) -> TimeOrder:
-        """Those of sequences whose rows are offsets[s] … offsets[s + 1] − 1, (S + 1,)."""
+        """Return the order for sequences whose rows are offsets[s] … offsets[s + 1] − 1, (S + 1,)."""
         lengths = np.diff(offsets)
         ranks = np.argsort(-lengths, kind="stable")
         active = np.searchsorted(np.sort(-lengths), -np.arange(lengths.max()), side="left")
@@ -70,24 +70,24 @@ class TimeOrder:
 
     @property
     def count(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
         return len(self.ranks)
 
     @cached_property
     def before(self) -> Array:
-        """(n − S,) the place of the row before each row that is not a first one."""
+        """The index (n − S,) of the row before each row that is not a first one."""
         active = np.diff(self.bounds)[1:]
         shift = np.repeat(self.bounds[:-2] - (self.bounds[1:-1] - self.count), active)
         return np.asarray(np.arange(self.bounds[-1] - self.count) + shift)
 
     @cached_property
     def last(self) -> Array:
-        """(S,) the place of the last row of each sequence, those foremost first."""
+        """The index (S,) of the last row of each sequence, the longest sequence first."""
         lengths = (np.arange(self.count)[None] < np.diff(self.bounds)[:, None]).sum(axis=0)
         return np.asarray(self.bounds[lengths - 1] + np.arange(self.count))
 
     def back(self, values: Array) -> Array:
-        """Values (n, …) of the rows, in the order in which the rows lie end to end."""
+        """Return values (n, …) of the rows in the order of the concatenated sequences."""
         found = np.empty_like(values)
         found[self.chosen] = values
         return found
@@ -95,25 +95,30 @@ class TimeOrder:
 
 @dataclass(frozen=True)
 class SequenceHistory:
-    """What is known of sequences before their first row: states (S, K), of those that do not begin here, and which do, (S,) bool."""
+    """The history of sequences before their first row: recurrent states (S, K), and which sequences start there, (S,) bool.
+
+    Sequences that start there have no state.
+    """
 
     state: Array
     begins: Array
 
     @classmethod
     def nothing(cls, count: int, hidden: int) -> SequenceHistory:
-        """Of sequences that all begin."""
+        """Return the history of sequences that all start at their first row."""
         return cls(np.zeros((count, hidden), dtype=np.float32), np.ones(count, dtype=bool))
 
     def taken(self, ranks: Array) -> SequenceHistory:
-        """Of some of the sequences (k,)."""
+        """Return the history of some of the sequences (k,)."""
         return SequenceHistory(self.state[ranks], self.begins[ranks])
 
 
 @dataclass(frozen=True)
 class DrivenSteps:
-    """The harmoniums of all steps, in the order of `TimeOrder`: recurrent states r (n, K), visible biases b (n, D), hidden biases c (n,
-    K)."""
+    """The harmoniums of all steps, in the order of `TimeOrder`.
+
+    These are recurrent states r (n, K), visible biases b (n, D) and hidden biases c (n, K).
+    """
 
     r: Array
     b: Array
@@ -121,8 +126,10 @@ class DrivenSteps:
 
 
 def run_through_time(p: Parameters, steps: TimeOrder, v: Array, before: SequenceHistory, mean: Callable[[Array], Array]) -> DrivenSteps:
-    """Run through time with rows v (n, D) in the order of steps.  before is in the order of ranks; mean  A' of (m, K), which it may
-    overwrite.  In the precision of p."""
+    """Compute the harmoniums of all steps from rows v (n, D) in the order of steps, in the precision of p.
+
+    before  in the order of ranks.  mean  computes A' of (m, K), which it may overwrite.
+    """
     inputs, S = v @ p.W, steps.count
     begins, state = before.begins[:, None], before.state.astype(p.W.dtype)
     r, c, b = np.empty_like(inputs), np.empty_like(inputs), np.empty(v.shape, dtype=p.W.dtype)
@@ -139,7 +146,7 @@ def run_through_time(p: Parameters, steps: TimeOrder, v: Array, before: Sequence
 
 
 def require_recurrent(hidden: UnitFamily) -> None:
-    """Raise BadUsage for hidden units whose means could grow from step to step without a bound."""
+    """Raise BadUsage for hidden units whose means could grow from step to step without bound."""
     if hidden.range is None:
         raise BadUsage(
             f"recurrent hidden units need a bounded range, {hidden.name} have none", hint="--hidden-units binary, spin, rate:N or softmax:K"
@@ -148,19 +155,19 @@ def require_recurrent(hidden: UnitFamily) -> None:
 
 @dataclass(frozen=True)
 class RecurrentModel:
-    """A model in float64 with the families of its layers."""
+    """A model in float64 with the families of its two layers."""
 
     p: Parameters
     visible: UnitFamily
     hidden: UnitFamily
 
     def driven(self, v: Array, steps: TimeOrder, before: SequenceHistory) -> DrivenSteps:
-        """The steps' harmoniums for rows v (n, D), all three in the order of sequences laid end to end."""
+        """Compute the steps' harmoniums for rows v (n, D), all three arrays in the order of the concatenated sequences."""
         found = run_through_time(self.p, steps, np.asarray(v, dtype=np.float64)[steps.chosen], before.taken(steps.ranks), self.hidden.mean)
         return DrivenSteps(steps.back(found.r), steps.back(found.b), steps.back(found.c))
 
     def unnormalised_log_probability(self, v: Array, driven: DrivenSteps) -> Array:
-        """−F(v_t) (n,) in nats of rows v (n, D) under their steps' harmoniums."""
+        """Compute −F(v_t) (n,) in nats of rows v (n, D) under the harmoniums of their steps."""
         v = np.asarray(v, dtype=np.float64)
         # Σ_h e^{b·v + c·h + v'Wh} = e^{b·v + Σ A(c + W'v)}: the free energy of a harmonium with the step's biases.
         natural = v @ self.p.W + driven.c

@@ -1,4 +1,4 @@
-"""What a fit of a recurrent temporal RBM depends on besides its rows."""
+"""The settings of a fit of a recurrent temporal RBM."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from herdcli.rbm.recurrent.model import require_recurrent
 from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 
-RATE, RATE_OF_OTHERS = 0.2, 0.05  # of {0, 1} units, and where a layer is of another family
-LOOKS = 20  # at sequences held out, in a run
+RATE, RATE_OF_OTHERS = 0.2, 0.05  # for {0, 1} units, and if a layer is of another family
+LOOKS = 20  # evaluations on held-out sequences in a run
 ALGORITHMS = ("cd", "exact")
 LINKS = ("both", "hidden", "none")
 LEAST = (("hidden", 1), ("steps", 1), ("epochs", 1), ("batch_size", 0), ("window", 2), ("validate_every", 0), ("patience", 0))
@@ -23,10 +23,10 @@ LEAST = (("hidden", 1), ("steps", 1), ("epochs", 1), ("batch_size", 0), ("window
 class RecurrentSettings:
     """The settings of one fit.
 
-    links   the biases that follow the step before: of both layers; hidden ones alone, as Sutskever et al. have it; or none, which
-            makes an RBM of the rows one by one, to compare with.
-    window  longest piece of a sequence that is learned from at once: the gradient stops where pieces meet, states go on.
-    batch_size  pieces an update; 0: all.
+    links   the biases that depend on the previous step: of both layers; of hidden units alone, as in Sutskever et al.; or none, which
+            makes an RBM of single rows, for comparison.
+    window  longest piece of a sequence in one gradient: the gradient stops at the ends of pieces, but states continue.
+    batch_size  pieces per update; 0: all.
     """
 
     hidden: int = 20
@@ -43,8 +43,8 @@ class RecurrentSettings:
     initial_scale: float = 0.1
     visible_units: str = "binary"
     hidden_units: str = "binary"
-    validate_every: int = 1  # epochs between two looks at sequences held out
-    patience: int = 0  # such looks without a better one after which learning stops; 0: no stop
+    validate_every: int = 1  # epochs between two evaluations on held-out sequences
+    patience: int = 0  # evaluations without improvement after which learning stops; 0: no early stopping
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -66,9 +66,9 @@ class RecurrentSettings:
 
 
 def fill_defaults(settings: RecurrentSettings, typed_options: Collection[str]) -> RecurrentSettings:
-    """The settings with the rate that suits the units and LOOKS looks, each where it is not among the names `typed_options`.
+    """Fill in the rate that suits the units and LOOKS evaluations, each unless it is among the names `typed_options`.
 
-    Values g apart turn the weights of {0, 1} units into W/(g_v g_h) and their gradient into g_v g_h times it (see `rbm.settings`).
+    For values g apart, the weights of {0, 1} units become W/(g_v g_h) and their gradient g_v g_h times as large (see `rbm.settings`).
     """
     layers = unit_family(settings.visible_units), unit_family(settings.hidden_units)
     two_state = all(units.two_state for units in layers)

@@ -1,1 +1,1 @@
-"""Drawing from restricted Boltzmann machines."""
+"""Sampling from restricted Boltzmann machines."""

@@ -1,4 +1,4 @@
-"""The two half-sweeps of block Gibbs sampling, in float32, as learning does it."""
+"""The two half-sweeps of block Gibbs sampling, in float32, as used in learning."""
 
 from __future__ import annotations
 

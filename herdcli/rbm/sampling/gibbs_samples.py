@@ -1,10 +1,10 @@
-"""Samples of harmoniums by block Gibbs sampling: several chains, a burn-in, and every so many sweeps a row kept.
+"""Samples of harmoniums by block Gibbs sampling, with several chains, a burn-in and thinning.
 
-A step is one sweep of every model's chains, visible units given hidden ones and back.  Chains start at hidden states
-drawn at natural parameter 0, or at given rows.  In float32, as learning samples.
+A step is one sweep of every model's chains, visible units given hidden ones and vice versa.  Chains start at hidden states
+sampled at natural parameter 0, or at given rows.  Sampling is in float32, as in learning.
 
-Chains that mix badly show each its own part of the model.  From half the burn-in on, means and squares of hidden means are kept of the
-first chains, in two halves of the sweeps: where these sequences differ from each other by more than they vary within themselves,
+Chains that mix badly each explore a different part of the model.  From half the burn-in on, sums and squares of hidden means are recorded
+for the first chains, in two halves of the sweeps.  If these sequences differ from each other by more than they vary within themselves,
 R̂ = √((L − 1)/L + B/W) is above 1.  Source: Gelman & Rubin (1992); in halves: Gelman et al. (2013), sec. 11.4.
 """
 
@@ -24,18 +24,18 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 WATCHED = 64  # chains of each model whose hidden means are compared
-SHORTEST = 20  # sweeps of a half, below which nothing is said
-LEAST = 1e-4  # variance of a hidden mean between chains that is told from none
+SHORTEST = 20  # sweeps of a half below which R̂ is not reported
+LEAST = 1e-4  # variance of a hidden mean between chains below which it counts as zero
 
 
 @dataclass(frozen=True)
 class SamplingProblem:
-    """M models of one shape, and how each of them is sampled.
+    """M models of the same shape, and the settings of their sampling.
 
-    count    rows wanted of each model.  chains  0: as many as rows.  burn_in, thin  sweeps before the first row, and between two.
-    means    give E[v | h] in place of the states, of the lowest layer.  start  rows (chains, D) that the chains begin at.
-    given    rows (count, D), NaN where an entry is free: each chain holds the entries of its row fast.
-    below    models that turn the rows of the one model into those of the layers below it, the nearest first.
+    count    rows of each model.  chains  0: as many as rows.  burn_in, thin  sweeps before the first row, and between two rows.
+    means    return E[v | h] instead of the states, for the lowest layer.  start  rows (chains, D) at which the chains start.
+    given    rows (count, D), NaN for free entries: each chain holds the given entries of its row fixed.
+    below    models that convert the rows of a single model into those of the layers below it, the nearest first.
     """
 
     models: tuple[Harmonium, ...]
@@ -58,18 +58,18 @@ class SamplingProblem:
 
     @property
     def width(self) -> int:
-        """Chains of each model."""
+        """The number of chains of each model."""
         return min(self.chains or self.count, self.count)
 
     @property
     def rounds(self) -> int:
-        """How often all chains give a row."""
+        """The number of times that all chains return a row."""
         return -(-self.count // self.width)
 
 
 @dataclass
 class SamplingState:
-    """Where the chains are, and the rows kept so far, those of the first round first.  Float32."""
+    """The states of the chains, and the rows kept so far, those of the first round first.  Float32."""
 
     hidden: Array = array("M chains K", "hidden states", kind="f", finite=True)
     rows: Array = array("M rounds chains D", "rows kept, 0 where none are yet", kind="f")
@@ -80,9 +80,9 @@ class SamplingState:
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Rows (count, D) float32 of each model, of the lowest layer.
+    """The sampled rows (count, D) float32 of each model, of the lowest layer.
 
-    disagreement  the largest R̂ of a hidden mean; None where too little was seen of chains, or none were run.
+    disagreement  the largest R̂ of a hidden mean; None if the chains were too short, or none were run.
     """
 
     rows: list[Array]
@@ -91,7 +91,7 @@ class SampledRows:
 
 @dataclass(frozen=True)
 class BlockGibbsSampling(FixedLengthAlgorithm[SamplingState], HasStateShapes[SamplingState]):
-    """The algorithm; its result are the rows of each model, and whether chains agree.  map: runs over the models."""
+    """Block Gibbs sampling as an algorithm; its result is the rows of each model, and their R̂.  map: runs over the models."""
 
     problem: SamplingProblem
     map: Map = map
@@ -99,18 +99,18 @@ class BlockGibbsSampling(FixedLengthAlgorithm[SamplingState], HasStateShapes[Sam
 
     @property
     def steps(self) -> int:
-        """Sweeps in all."""
+        """The total number of sweeps."""
         return self.problem.burn_in + (self.problem.rounds - 1) * self.problem.thin
 
     def memory(self) -> int:
-        """Bytes of the rows and of a sweep's values."""
+        """The size of the rows and of a sweep's values in bytes."""
         given = self.problem
         D, K = given.models[0].W.shape
         watched = 32 * len(given.models) * min(given.width, WATCHED) * K
         return int(4 * len(given.models) * (given.rounds * given.width * D + given.width * (D + 3 * K)) + watched)
 
     def like(self) -> SamplingState:
-        """Chains that are nowhere yet."""
+        """Return a state without initial hidden states."""
         given = self.problem
         D, K = given.models[0].W.shape
         hidden = np.empty((len(given.models), given.width, K), dtype=np.float32)
@@ -119,31 +119,31 @@ class BlockGibbsSampling(FixedLengthAlgorithm[SamplingState], HasStateShapes[Sam
         return SamplingState(hidden, rows, sums, squares)
 
     def init(self) -> SamplingState:
-        """Every chain at its start."""
+        """Return the initial state of every chain."""
         state = self.like()
         _initialise_chains(self.problem, state.hidden)
         return state
 
     def step(self, state: SamplingState) -> SamplingState:
-        """One sweep of every chain, kept if it is a round's."""
+        """Run one sweep of every chain, and keep the rows at the end of a round."""
         list(self.map(partial(_sweep_chains, self.problem, state), range(len(self.problem.models))))
         state.step += 1
         return state
 
     def progress(self, state: SamplingState) -> RunProgress:
-        """With the rows that each model has given."""
+        """Return the progress with the number of rows of each model."""
         given = self.problem
         rounds = 0 if state.step < given.burn_in else (state.step - given.burn_in) // given.thin + 1
         return RunProgress(state.step, self.steps, f"{min(rounds * given.width, given.count)} of {given.count} rows")
 
     def result(self, state: SamplingState) -> SampledRows:
-        """The rows (n, D) of each model, carried down to the lowest layer."""
+        """Return the rows (n, D) of each model, carried down to the lowest layer."""
         kept = [rows.reshape(-1, rows.shape[-1])[: self.problem.count] for rows in state.rows]
         return SampledRows(carry_down(self.problem, kept), _largest_rhat(self.problem, state))
 
 
 def _initialise_chains(problem: SamplingProblem, hidden: Array) -> None:
-    """Every chain at its start: hidden (models, chains, K) is filled."""
+    """Set every chain to its start: hidden (models, chains, K) is filled."""
     for m, h in enumerate(problem.models):
         first = generator(problem.seed, Stream.SAMPLE, unit=m)
         if problem.start is None:
@@ -153,7 +153,7 @@ def _initialise_chains(problem: SamplingProblem, hidden: Array) -> None:
 
 
 def _sweep_chains(problem: SamplingProblem, state: SamplingState, m: int) -> None:
-    """One sweep of model m's chains."""
+    """Run one sweep of model m's chains."""
     sweeper = make_sweeper(problem.models[m], generator(problem.seed, Stream.SAMPLE, unit=m, step=state.step + 1))
     hidden = state.hidden[m]
     means = np.empty((len(hidden), len(sweeper.b)), dtype=np.float32)
@@ -175,19 +175,19 @@ def _sweep_chains(problem: SamplingProblem, state: SamplingState, m: int) -> Non
 
 
 def _watched_sweeps(problem: SamplingProblem) -> tuple[int, int]:
-    """The first sweep of those that are watched, and how many a half has."""
+    """Return the first sweep that is recorded for R̂, and the number of sweeps of a half."""
     first, last = problem.burn_in // 2, problem.burn_in + (problem.rounds - 1) * problem.thin
     return first, (last - first) // 2
 
 
 def _half_of_sweep(problem: SamplingProblem, step: int) -> int | None:
-    """Which half a sweep belongs to; None before, and for an odd one at the end."""
+    """Return the half (0 or 1) that a sweep belongs to; None before them, and for an odd one at the end."""
     first, length = _watched_sweeps(problem)
     return (step - first) // length if length and 0 <= step - first < 2 * length else None
 
 
 def _largest_rhat(problem: SamplingProblem, state: SamplingState) -> float | None:
-    """The largest R̂ of a hidden mean.  Chains that hold different entries fast are compared with those that hold the same."""
+    """Compute the largest R̂ of a hidden mean.  Only chains that hold the same entries fixed are compared with each other."""
     length = _watched_sweeps(problem)[1]
     if state.sums is None or state.squares is None or length < SHORTEST:
         return None
@@ -204,24 +204,24 @@ def _largest_rhat(problem: SamplingProblem, state: SamplingState) -> float | Non
     told = between > LEAST
     if not told.any():
         return 1.0
-    # B/L of the papers is the variance of the sequences' means, here `between`; a unit that never moves in any chain has W = 0.
+    # B/L of the papers is the variance of the sequences' means, here `between`; a unit that never changes in any chain has W = 0.
     return float(np.sqrt((length - 1) / length + between[told] / np.maximum(within[told], 1e-9)).max())
 
 
 def _distinct_rows(rows: Array) -> Array:
-    """(n,) which of the different rows (n, D) each is, NaN equal to NaN."""
+    """Return for each row its index (n,) among the distinct rows of (n, D), with NaN equal to NaN."""
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(np.asarray(row).tobytes(), len(numbers)) for row in rows])
 
 
 def make_sweeper(h: Harmonium, draws: np.random.Generator) -> GibbsSweeper:
-    """The half-sweeps of a model in float32."""
+    """Return the half-sweeps of a model in float32."""
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
     return GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
 
 
 def carry_down(problem: SamplingProblem, found: list[Array]) -> list[Array]:
-    """Rows (count, D) of each model as rows of the lowest layer, float32."""
+    """Convert rows (count, D) of each model to rows of the lowest layer, float32."""
     for depth, h in enumerate(problem.below):
         sweeper = make_sweeper(h, generator(problem.seed, Stream.SAMPLE, unit=len(problem.models) + depth))
         for m, hidden in enumerate(found):

@@ -1,12 +1,12 @@
-"""What a harmonium says of the missing entries of rows: their expectations given the entries that are known.
+"""Imputation of missing entries by a harmonium: their expectations given the known entries.
 
 Given the known entries v_O of a row, the hidden states have
 
     log p(h | v_O) = c·h + log h_H(h) + Σ_{j in O} v_j (W h)_j + Σ_{j not in O} A_j(b_j + (W h)_j) + const,
 
 and E[v_j | v_O] = Σ_h p(h | v_O) A'_j(b_j + (W h)_j): the joint e^{−E} summed over the missing entries,
-whose units are independent given h.  Where too many states stand against the sum, chains of Gibbs sweeps hold the known entries
-fast, and the same means are taken over them.
+whose units are independent given h.  If there are too many states for the sum, Gibbs chains hold the known entries
+fixed, and the same means are averaged over them.
 Sources: Welling, Rosen-Zvi & Hinton (2005), sec. 2; Rao–Blackwellised means: Gelfand & Smith (1990), sec. 2.3.
 """
 
@@ -24,18 +24,20 @@ from herdcli.rbm.sampling.gibbs import GibbsSweeper
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-STATES = 12  # log2 of the hidden states that are summed over for each row
-CHAINS, BURN_IN, SWEEPS = 10, 100, 200  # of each row whose hidden layer has more
+STATES = 12  # log2 of the number of hidden states that are summed over for each row
+CHAINS, BURN_IN, SWEEPS = 10, 100, 200  # for each row with more hidden states
 PART = 64  # rows whose chains are moved together
 
 
 def impute_rows(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, first: int = 0, map: Map = map) -> Array:
-    """Rows (n, D) in unit values with the entries that `known` (n, D) leaves out at their expectations given the others, float64.
+    """Replace the entries of rows (n, D) that are not in `known` (n, D) by their expectations given the others.
 
-    first  how many rows, a multiple of PART, come before these.
+    Rows are in unit values; the result is float64.
 
-    Exact where the hidden layer has at most 2^12 states, else by Gibbs sampling.  Raises DataError for a model that has no finite Z,
-    and where some columns of one softmax unit are known and others not.
+    first  number of rows before these, a multiple of PART.
+
+    The result is exact if the hidden layer has at most 2^12 states, otherwise by Gibbs sampling.  Raises DataError for a model without
+    finite Z, and if only some columns of one softmax unit are known.
     """
     require_proper(h)
     require_whole_units(h, known)
@@ -65,11 +67,11 @@ def impute_rows(h: Harmonium, rows: Array, known: Array, *, seed: int = 0, first
 
 
 def hidden_posterior(h: Harmonium, row: Array, given: Array, natural: Array, fixed: Array) -> Array:
-    """p(h | v_O) (S,) of all hidden states, whose visible units have natural parameters (S, D)."""
+    """Compute p(h | v_O) (S,) of all hidden states, whose visible units have natural parameters (S, D)."""
     group = h.visible.group
     free = h.visible.log_partition(natural)[:, ~given.reshape(-1, group)[:, 0]].sum(axis=1)
     # p(h, v_O) ∝ e^{c·h} (base of h) Π_{j ∈ O} e^{a_j v_j} Π_{j ∉ O} e^{A_j(a_j)} with a = b + Wh: known units enter with their values, the
-    # others summed out.
+    # others are summed out.
     weight = fixed + exact_arithmetic.product(natural[:, given], row[given]) + free
     weight = exact_arithmetic.exp(weight - weight.max())
     shares: Array = weight / weight.sum()
@@ -77,7 +79,7 @@ def hidden_posterior(h: Harmonium, row: Array, given: Array, natural: Array, fix
 
 
 def _impute_by_gibbs(h: Harmonium, rows: Array, known: Array, draws: np.random.Generator) -> Array:
-    """Rows (n, D) with their missing entries at means over clamped chains."""
+    """Return rows (n, D) with missing entries replaced by means over clamped chains."""
     W, b, c = (np.ascontiguousarray(part, dtype=np.float32) for part in (h.W, h.b, h.c))
     sweeper = GibbsSweeper(W, b, c, h.visible.layer(), h.hidden.layer(), draws)
     held, values = np.repeat(known, CHAINS, axis=0), np.repeat(rows, CHAINS, axis=0).astype(np.float32)
@@ -95,7 +97,7 @@ def _impute_by_gibbs(h: Harmonium, rows: Array, known: Array, draws: np.random.G
 
 
 def require_whole_units(h: Harmonium, known: Array) -> None:
-    """Raise DataError where of `known` (n, D) some columns of one unit are true and others not."""
+    """Raise DataError if only some columns of a unit are true in `known` (n, D)."""
     units = known.reshape(len(known), -1, h.visible.group)
     torn = units.any(axis=2) & ~units.all(axis=2)
     if torn.any():

@@ -1,13 +1,13 @@
-"""Independent draws from a harmonium: states of one layer, all of which are weighed, then the other layer given them.
+"""Independent samples from a harmonium: states of one layer by their exact weights, then the other layer given them.
 
-A hidden layer of few enough states has  p(h) ∝ Σ_v e^{−E(v, h)},  and v given h is a layer of independent units; or the visible layer
-is the one that is weighed.  Where entries v_O of a row are given, the free ones and h are the harmonium of the free units with hidden
+A hidden layer of few enough states has  p(h) ∝ Σ_v e^{−E(v, h)},  and v given h is a layer of independent units; or the roles of the
+layers are exchanged.  If entries v_O of a row are given, the free ones and h are the harmonium of the free units with hidden
 biases c + W_O' v_O.  Two Gaussian layers are one Gaussian, whose hidden part has the precision I − W'W and the mean (I − W'W)⁻¹ (c + W'b).
-Nothing walks, so that modes have their shares however far apart they lie.
+No chain is run, so that modes have their exact shares however far apart they are.
 
-States pass by in groups.  A draw holds one of those so far and gives it up for one of the next group with the probability that the group
-has among all so far, which leaves it at every state with that state's share: memory does not grow with the number of states.
-Source: Chao (1982), a sample of size one.
+States are processed in groups.  Each sample holds one state so far, and replaces it by one of the next group with the probability of that
+group among all states so far.  Every state is then held with its exact probability: memory does not grow with the number of states.
+Source: Chao (1982), for a sample of size one.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-GROUP = 1 << 17  # states that pass by together, no fewer than a block of an enumeration has
-WORK = float(1 << 32)  # states times units of the other layer, a few seconds, above which chains are run
-OF_A_ROW, BY_LOGARITHMS = 4, 4  # units that a row more, and a unit whose terms are not multiplied, take as long as
+GROUP = 1 << 17  # states that are processed together, at least a block of an enumeration
+WORK = float(1 << 32)  # states times units of the other layer, a few seconds, above which chains are run instead
+OF_A_ROW, BY_LOGARITHMS = 4, 4  # cost of an additional row, and of a unit whose terms are not multiplied, in units of the other layer
 
 
 @dataclass(frozen=True)
 class EnumerationPart:
     """Rows that share one enumeration.
 
-    side    the harmonium of the free units, turned so that its hidden layer is the one whose states are weighed.  turned  whether it is.
-    free    (D,) which visible units these are.  extra  (n, K) what each row adds to the biases of that layer.
-    places  of each of the n rows, where among all draws its own are.
+    side    the harmonium of the free units, transposed if necessary so that its hidden layer is enumerated.  turned  whether it is
+    transposed.
+    free    (D,) mask of the free visible units.  extra  (n, K) contribution of each row to the biases of that layer.
+    places  for each of the n rows, the indices of its samples among all samples.
     """
 
     side: Harmonium
@@ -52,17 +53,17 @@ class EnumerationPart:
 
     @property
     def units(self) -> int:
-        """Of the layer whose states are weighed; none where it has infinitely many."""
+        """The number of units of the enumerated layer; 0 if it has infinitely many states."""
         return 0 if self.side.hidden.support is None else self.side.W.shape[1] // self.side.hidden.group
 
     @property
     def base(self) -> int:
-        """States of one of them."""
+        """The number of states of one of these units."""
         return 1 if self.side.hidden.support is None else len(self.side.hidden.support)
 
     @property
     def together(self) -> int:
-        """Units of which all states pass by in one group."""
+        """The number of units of which all states are in one group."""
         together = 0
         while together < self.units and self.base ** (together + 1) <= GROUP:
             together += 1
@@ -70,12 +71,12 @@ class EnumerationPart:
 
     @property
     def groups(self) -> int:
-        """How many there are."""
+        """The number of groups."""
         return int(self.base ** (self.units - self.together))
 
     @property
     def work(self) -> float:
-        """States times the units of the other layer, and what rows add; of Gaussian layers that of a factor."""
+        """The number of states times the units of the other layer, plus the cost of rows; for Gaussian layers the cost of a factorisation."""
         if not self.units:
             return float(len(self.side.c)) ** 3
         each = 1 if self.side.visible.states is not None else BY_LOGARITHMS
@@ -83,7 +84,7 @@ class EnumerationPart:
 
 
 def enumeration_parts(problem: SamplingProblem) -> tuple[EnumerationPart, ...] | None:
-    """What is to be weighed for the rows of a problem; None if some of it has too many states."""
+    """Return the enumerations for the rows of a problem; None if one of them has too many states."""
     found = (
         _parts_of_models(problem)
         if problem.given is None
@@ -105,7 +106,7 @@ def _parts_of_models(problem: SamplingProblem) -> list[EnumerationPart] | None:
 
 
 def _parts_of_given_rows(h: Harmonium, given: Array) -> list[EnumerationPart] | None:
-    """Rows (n, D), NaN where they are free: those with gaps at the same places share an enumeration of hidden states."""
+    """Return the parts for rows (n, D), NaN for free entries: rows with the same free entries share an enumeration of hidden states."""
     alike: dict[bytes, list[int]] = {}
     for i, row in enumerate(given):
         alike.setdefault(row.tobytes(), []).append(i)
@@ -124,7 +125,7 @@ def _parts_of_given_rows(h: Harmonium, given: Array) -> list[EnumerationPart] | 
 
 
 def _parts_of_pattern(h: Harmonium, free: Array, rows: Array, places: list[Array]) -> list[EnumerationPart] | None:
-    """Rows (n, D) that are free at the same units: weighed by hidden states together, or by free ones each for itself."""
+    """Return the parts for rows (n, D) with the same free units: one enumeration of hidden states, or one of free units for each row."""
     own = Harmonium(h.W[free], h.b[free], h.c, h.visible, h.hidden)
     extra = exact_arithmetic.product(rows[:, ~free].astype(np.float64), h.W[~free])
     together = [EnumerationPart(own, False, free, extra, tuple(places))]
@@ -142,7 +143,7 @@ def _parts_of_pattern(h: Harmonium, free: Array, rows: Array, places: list[Array
 
 @dataclass
 class IndependentState:
-    """Log of the sum of weights that passed by each row, and the number of the state that each draw holds."""
+    """For each row the log of the sum of weights so far, and for each sample the number of the state that it holds."""
 
     totals: Array = array("n", "log weight of the states so far, nats", kind="f")
     chosen: Array = array("N", "number of the state that is held", kind="iu")
@@ -151,9 +152,10 @@ class IndependentState:
 
 @dataclass(frozen=True)
 class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
-    """The algorithm; a step is a group of states.  Its result is that of `gibbs_samples.BlockGibbsSampling`.  map: runs over blocks, and
-    over
-    rows."""
+    """Independent sampling as an algorithm; a step is a group of states.
+
+    Its result is that of `gibbs_samples.BlockGibbsSampling`.  map: runs over blocks, and over rows.
+    """
 
     problem: SamplingProblem
     parts: tuple[EnumerationPart, ...]
@@ -163,25 +165,25 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
 
     @property
     def draws(self) -> int:
-        """Of all models."""
+        """The number of samples of all models."""
         return len(self.problem.models) * self.problem.count
 
     @property
     def steps(self) -> int:
-        """Groups of all parts."""
+        """The number of groups of all parts."""
         return sum(part.groups for part in self.parts)
 
     def memory(self) -> int:
-        """Bytes of the rows, and of the weights of a group."""
+        """The size of the rows, and of the weights of a group, in bytes."""
         D, K = self.problem.models[0].W.shape
         return int(self.draws * (8 * D + 20 * K + 16) + 32 * GROUP)
 
     def init(self) -> IndependentState:
-        """No state has passed by."""
+        """Return the state before the first group."""
         return IndependentState(np.full(sum(len(part.places) for part in self.parts), -np.inf), np.zeros(self.draws, dtype=np.int64))
 
     def step(self, state: IndependentState) -> IndependentState:
-        """The next group."""
+        """Process the next group."""
         ends = list(accumulate(part.groups for part in self.parts))
         number = int(np.searchsorted(ends, state.step, side="right"))
         part = self.parts[number]
@@ -201,7 +203,7 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
         list(self.map(partial(self._pass_weights, state, part, weights, group, first), range(len(part.places))))
 
     def _pass_weights(self, state: IndependentState, part: EnumerationPart, weights: Array, group: int, first: int, row: int) -> None:
-        """A group's log weights (S,) pass by the draws of one row."""
+        """Update the samples of one row by a group's log weights (S,)."""
         hidden, columns = part.side.hidden, part.together * part.side.hidden.group
         if part.extra[row].any():
             near = state_rows(hidden, part.together, np.arange(len(weights)))
@@ -223,11 +225,11 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
         state.chosen[moved] = group * len(weights) + np.minimum(chosen, len(weights) - 1)
 
     def progress(self, state: IndependentState) -> RunProgress:
-        """In groups of states."""
+        """Return the progress in groups of states."""
         return RunProgress(state.step, self.steps, "states weighed")
 
     def result(self, state: IndependentState) -> SampledRows:
-        """The rows (count, D) of each model, carried down to the lowest layer."""
+        """Return the rows (count, D) of each model, carried down to the lowest layer."""
         problem = self.problem
         rows = np.zeros((self.draws, problem.models[0].W.shape[0]), dtype=np.float32)
         if problem.given is not None:
@@ -239,7 +241,7 @@ class IndependentSampling(FixedLengthAlgorithm[IndependentState]):
 
 
 def _fill_free_entries(problem: SamplingProblem, part: EnumerationPart, number: int, step: int, chosen: Array, rows: Array) -> None:
-    """The free entries of a part's rows, given the states (N,) that were chosen, in place."""
+    """Sample the free entries of a part's rows given the chosen states (N,), in place."""
     draws = generator(problem.seed, Stream.SAMPLE, unit=number, step=step)
     places, means = np.concatenate(part.places), problem.means and not problem.below
     if part.units:
@@ -258,9 +260,9 @@ def _fill_free_entries(problem: SamplingProblem, part: EnumerationPart, number: 
 
 
 def _gaussian_states(part: EnumerationPart, draws: np.random.Generator) -> Array:
-    """Hidden states (N, K) float32 of two Gaussian layers."""
+    """Sample hidden states (N, K) float32 of two Gaussian layers."""
     h = part.side
-    # Visible units summed out: h has the exponent (c + W'b)·h + |W h|²/2 − |h|²/2.
+    # With the visible units summed out, h has the exponent (c + W'b)·h + |W h|²/2 − |h|²/2.
     L = symmetric_matrices.cholesky(np.eye(len(h.c)) - exact_arithmetic.product(h.W.T, h.W))
     linear_part = part.extra + h.c + exact_arithmetic.product(h.b, h.W)
     means = symmetric_matrices.solve_lower(L, symmetric_matrices.solve_lower(L, linear_part.T), transposed=True).T

@@ -1,4 +1,4 @@
-"""What a fit of harmoniums depends on besides its rows."""
+"""The settings of a fit of harmoniums."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from herdcli.rbm.units import unit_family
 from herdcli.records import dataclass
 
 ALGORITHMS = ("cd", "pcd", "rpcd", "fpcd", "pt", "tap", "pseudo-likelihood", "exact")
-SAMPLED = ("cd", "pcd", "rpcd", "fpcd", "pt")  # whose second phase is of sampled states
+SAMPLED = ("cd", "pcd", "rpcd", "fpcd", "pt")  # algorithms whose second phase uses sampled states
 MEAN_FIELDS = ("none", "visible", "both")
 DECAYS = ("linear", "cosine", "inverse", "none")
 OPTIMIZERS = ("momentum", "adam", "natural")
 JOINTS = ("none", "generative", "discriminative", "hybrid")
 REPLICAS = 10
-RENEWED = 100  # chains of rpcd, one of which begins anew at each update
+RENEWED = 100  # chains of rpcd, one of which restarts at each update
 
 
-WORDS_RATE = 0.0001  # of counts of words, which are many in a row
-TEMPERED_RATE = 0.2  # the largest by pt
-LONG, MANY = 10.0, 16  # the most of it times hidden units and the mean square of the number of words; from how many units on
-ADAM_RATE = 0.01  # of batches of 20 rows
-RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits of so many updates of 20 rows
-RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # the same of rpcd, and the most of it times the largest moment of {0, 1} rows
+WORDS_RATE = 0.0001  # for word counts, of which a row has many
+TEMPERED_RATE = 0.2  # largest rate of pt
+LONG, MANY = 10.0, 16  # largest rate times hidden units times the mean squared number of words; the number of units from which it applies
+ADAM_RATE = 0.01  # for batches of 20 rows
+RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits with this number of updates of 20 rows
+RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # the same for rpcd, and the largest rate times the largest moment of {0, 1} rows
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
-DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # weight decay times rows, and the largest, of two-state units
-LARGEST_BATCH = 6.25  # times 20 rows, from which on larger ones do not raise the rate
+DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # weight decay times rows, and the largest weight decay, for two-state units
+LARGEST_BATCH = 6.25  # batches larger than this times 20 rows do not increase the rate
 
 
 @dataclass(frozen=True)
@@ -39,37 +39,37 @@ class Settings:
 
     hidden: int = 100
     algorithm: str = "cd"
-    steps: int = 1  # k, Gibbs sweeps per update, of tap its iterations
-    final_steps: int = 0  # k of the last updates, which k goes to evenly; 0: the same k throughout
-    chains: int = 0  # persistent chains of pcd, rpcd, fpcd, pt and tap; 0: as many as the batch, of rpcd at least RENEWED
+    steps: int = 1  # k, Gibbs sweeps per update, or iterations of tap
+    final_steps: int = 0  # k of the last updates, towards which k increases evenly; 0: constant k
+    chains: int = 0  # persistent chains of pcd, rpcd, fpcd, pt and tap; 0: the batch size, for rpcd at least RENEWED
     replicas: int = 0  # pt: temperatures of each chain; 0: REPLICAS
     epochs: int = 100
     batch_size: int = 20  # 0: all rows
     learning_rate: float = 0.05  # at the start
     bias_rate: float = 0.0
-    rate_decay: str = "linear"  # falls to 0 over the run in a line or along a cosine, as 1/(1 + 9 t/T), or "none"
+    rate_decay: str = "linear"  # decrease to 0 over the run, linearly or along a cosine, as 1/(1 + 9 t/T), or "none"
     optimizer: str = "momentum"
     momentum: float = 0.9
     weight_decay: float = 1e-4  # λ of the penalty λ/2 |W|²
     l1_decay: float = 0.0  # λ of the penalty λ Σ |W|
     initial_scale: float = 0.01  # standard deviation of the first weights; Hinton (2010), sec. 8.1
-    mean_field: str = "none"  # cd: which layers of the chain are means, not states
+    mean_field: str = "none"  # cd: the layers of the chain that are means instead of states
     centering: bool = False
     non_negative: bool = False
-    sparsity_target: float = 0.0  # mean of a hidden unit as a share of its range; 0: none
+    sparsity_target: float = 0.0  # target mean of a hidden unit as a share of its range; 0: none
     sparsity_cost: float = 0.1
     fast_rate: float = 0.0  # fpcd
     fast_decay: float = 0.95  # fpcd: share of the fast weights that is kept
     visible_units: str = "binary"
     hidden_units: str = "binary"
-    joint: str = "none"  # how a model of rows with their labels is learned, whose last visible unit the label is
-    generative_share: float = 0.01  # hybrid: of the gradient of log p(v, y) beside that of log p(y | v)
+    joint: str = "none"  # objective of a model of rows with labels, which are the last visible unit
+    generative_share: float = 0.01  # hybrid: weight of the gradient of log p(v, y), added to that of log p(y | v)
     learn_variances: bool = False  # of Gaussian visible units
-    average_scores: int = 0  # last updates of each model over which the energies of rows to score are averaged
-    validate_every: int = 0  # epochs after which rows held out are looked at; 0: never
-    patience: int = 0  # such looks without a better one after which learning stops, and the best model is kept; 0: no stop
-    track_likelihood: bool = False  # log Z is kept along the updates
-    average: int = 0  # last updates whose parameters are averaged; 0: the last ones alone
+    average_scores: int = 0  # number of last updates of each model over which the energies of scored rows are averaged
+    validate_every: int = 0  # epochs between evaluations on validation rows; 0: none
+    patience: int = 0  # evaluations without improvement after which learning stops, and the best model is kept; 0: off
+    track_likelihood: bool = False  # track log Z along the updates
+    average: int = 0  # number of last updates whose parameters are averaged; 0: only the last
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -107,11 +107,11 @@ class Settings:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {visible.name}")
 
     def data_dependent(self) -> dict[str, Any]:
-        """What `fill_defaults` chooses."""
+        """Return the settings that `fill_defaults` chooses."""
         return {"learning_rate": self.learning_rate, "centering": self.centering, "weight_decay": self.weight_decay}
 
     def _require_algorithm(self) -> None:
-        """Raise BadUsage for what the algorithm does not go with."""
+        """Raise BadUsage for settings that cannot be combined with the algorithm."""
         visible = unit_family(self.visible_units)
         if (self.joint != "none") != (visible.labels is not None):
             raise BadUsage("a joint model needs visible units and a label", hint="use --labels to learn one")
@@ -150,7 +150,7 @@ class Settings:
             raise BadUsage("tap needs units of one column, but softmax units have several", hint="--algorithm pcd")
 
     def require_torn(self) -> None:
-        """Raise BadUsage for what rows with missing entries do not go with."""
+        """Raise BadUsage for settings that cannot be combined with missing entries."""
         visible = unit_family(self.visible_units)
         units = visible.columns
         if units.group > 1 or units.multinomial:
@@ -166,7 +166,7 @@ class Settings:
             raise BadUsage(message, hint="--algorithm cd, or --missing drop or mean")
 
     def _require_tracked(self) -> None:
-        """Raise BadUsage for models that have no one log Z to keep, or none that rows can be carried to."""
+        """Raise BadUsage for models without a single log Z to track, or to which particles cannot be carried."""
         visible, hidden = unit_family(self.visible_units), unit_family(self.hidden_units)
         if visible.multinomial:
             raise BadUsage(
@@ -187,50 +187,50 @@ class Settings:
             )
 
     def batches(self, rows: int) -> int:
-        """Minibatches in an epoch of so many rows."""
+        """Return the number of minibatches in an epoch of this number of rows."""
         return -(-rows // (self.batch_size or rows))
 
     def updates(self, rows: int) -> int:
-        """Minibatches in all."""
+        """Return the total number of minibatches."""
         return self.epochs * self.batches(rows)
 
     @property
     def looks(self) -> int:
-        """How often rows held out are looked at: after every so many epochs, and after the last."""
+        """The number of evaluations on validation rows: at regular intervals, and after the last epoch."""
         return -(-self.epochs // self.every) if self.every else 0
 
     @property
     def every(self) -> int:
-        """Epochs between two looks at rows held out; with patience alone 1.  0: there are none."""
+        """The number of epochs between two evaluations on validation rows; with patience alone 1.  0: there are none."""
         return self.validate_every or int(self.patience > 0)
 
     @property
     def persistent(self) -> bool:
-        """Whether chains go on from step to step."""
+        """Whether chains continue from step to step."""
         return self.algorithm in ("pcd", "rpcd", "fpcd", "pt", "tap")
 
     @property
     def temperatures(self) -> int:
-        """States that each chain has: with pt one for every temperature."""
+        """The number of states of each chain: with pt one for every temperature."""
         return (self.replicas or REPLICAS) if self.algorithm == "pt" and not self.tempers_lengths else 1
 
     @property
     def tempers_lengths(self) -> bool:
-        """Whether it is lengths of rows that chains have for temperatures."""
+        """Whether the lengths of rows serve as temperatures of the chains."""
         return self.algorithm == "pt" and unit_family(self.visible_units).multinomial
 
     def sweeps(self, done: float) -> int:
-        """k of an update that has the share `done` of all updates behind it; each k has as many updates as any other."""
+        """Return k for an update after the share `done` of all updates; each k has the same number of updates."""
         if not self.final_steps:
             return self.steps
         step = 1 if self.final_steps >= self.steps else -1
         return self.steps + step * int(done * (abs(self.final_steps - self.steps) + 1))
 
     def remaining_rate(self, done: float) -> float:
-        """What is left of the rate after the share `done` of all updates.
+        """Return the factor of the learning rate after the share `done` of all updates.
 
-        inverse  1/(1 + 9 t/T), a tenth in the end: the sum of rates grows without end and that of their squares
-        does not (Robbins & Monro 1951).
+        inverse  1/(1 + 9 t/T), a tenth in the end: the sum of rates diverges and that of their squares
+        converges (Robbins & Monro 1951).
         """
         if self.rate_decay == "linear":
             return 1.0 - done
@@ -242,19 +242,19 @@ class Settings:
 def fill_defaults(
     settings: Settings, rows: int, *, rate: bool, centering: bool, decay: bool = False, moment: Callable[[], float] | None = None
 ) -> Settings:
-    """The settings with the learning rate, the centring and the weight decay that suit models of so many rows, each where it is asked for.
+    """Fill in the learning rate, centring and weight decay that suit models of this number of rows, each if it is requested.
 
-    Two-state units are centred.  A sum of past gradients adds 1/(1 − μ) of a rate to the weights, so that the rate goes as 1 − μ;
-    noise falls with √batch, and what a rate leaves of it grows with the number T of updates: the rate falls as 1/√T.  Values
-    that are g apart turn weights W of {0, 1} units into W / (g_v g_h) and their gradient into g_v g_h times it, so that the
-    centred learner takes the same path at ε / (g_v g_h)².  A penalty that counts as much as a prior of fixed width falls as one over
-    the rows; few rows and many weights need it.  Measured by scripts/bench_defaults.py.  Other families keep Settings' own.
+    Two-state units are centred.  A sum of past gradients multiplies the effective rate by 1/(1 − μ), so that the rate is proportional to
+    1 − μ.  Noise falls with √batch, and its accumulated effect grows with the number T of updates: the rate falls as 1/√T.  For values
+    that are g apart, weights W of {0, 1} units become W / (g_v g_h) and their gradient g_v g_h times as large, so that the
+    centred learner takes the same path at ε / (g_v g_h)².  A penalty that counts as much as a prior of fixed width is proportional to one
+    over the rows; few rows and many weights need it.  Measured by scripts/bench_defaults.py.  Other families keep the defaults of Settings.
 
-    Chains of rpcd come from rows and cannot be left behind for long, so that rates may be higher whatever the batch, as far as so
-    many chains keep up, but for rows that vary along one direction above all: moment gives `curvature_bound.largest_moment` of the rows, in
-    unit values, which bounds them.  Hidden inputs of words are sums over N of them and all hidden units move the same words, so
-    that N² times these bounds the rate of cd: moment gives the mean of N².  Chains of pt exchange their lengths and keep up: moment gives
-    `curvature_bound.count_shift`.
+    Chains of rpcd restart at rows and cannot lag behind for long, so that rates may be higher for any batch size, as long as this number of
+    chains keeps up.  The exception is rows that vary mainly along one direction: moment computes `curvature_bound.largest_moment` of the
+    rows, in unit values, which bounds the rate.  Hidden inputs of words are sums over N of them and all hidden units affect the same words,
+    so that N² times their number bounds the rate of cd: moment computes the mean of N².  Chains of pt exchange their lengths and keep up:
+    moment computes `curvature_bound.count_shift`.
     """
     visible = unit_family(settings.visible_units)
     layers = visible.columns, unit_family(settings.hidden_units)
@@ -279,7 +279,7 @@ def fill_defaults(
         curvature = moment() / (high - low) ** 2 if rate and moment is not None else 0.0
         first, share = min(RENEWED_RATE, CURVED / max(curvature, TINY)), min(1.0, UPDATES / updates)
     found = float(f"{min(first * (1.0 - settings.momentum) / 0.1 * math.sqrt(share), first * 2.5) / gaps**2:.2g}")
-    if settings.optimizer == "adam":  # steps of its own size, whatever the gradient's
+    if settings.optimizer == "adam":  # the size of its steps does not depend on the gradient's size
         found = float(f"{ADAM_RATE * math.sqrt(larger * min(1.0, UPDATES / updates)) / gaps:.2g}")
     penalty = float(f"{min(max(DECAY_ROWS / rows, settings.weight_decay), LARGEST_DECAY):.2g}")
     return replace(

@@ -39,8 +39,8 @@ OF_A_ROW, BY_LOGARITHMS = 4, 4  # cost of an additional row, and of a unit whose
 class EnumerationPart:
     """Rows that share one enumeration.
 
-    side    the harmonium of the free units, transposed if necessary so that its hidden layer is enumerated.  turned  whether it is
-    transposed.
+    side    the harmonium of the free units, transposed if necessary so that its hidden layer is enumerated.
+    turned  whether it is transposed.
     free    (D,) mask of the free visible units.  extra  (n, K) contribution of each row to the biases of that layer.
     places  for each of the n rows, the indices of its samples among all samples.
     """
@@ -76,7 +76,7 @@ class EnumerationPart:
 
     @property
     def work(self) -> float:
-        """The number of states times the units of the other layer, plus the cost of rows; for Gaussian layers the cost of a factorisation."""
+        """The number of states times the units of the other layer, plus the cost of rows; for Gaussian layers that of a factorisation."""
         if not self.units:
             return float(len(self.side.c)) ** 3
         each = 1 if self.side.visible.states is not None else BY_LOGARITHMS

@@ -12,17 +12,17 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.rbm.units.base import UnitFamily
 
-MOST = 1000  # replicas of a rate unit, columns of a softmax unit
+MOST = 1000  # most replicas of a rate unit, and columns of a softmax unit
 
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyEntry:
     """One line of the table.
 
-    path     the class, a Family; made of the number in its name, if it has one.
-    values   what its units are, a few words for the help.
-    number   the letter of the number in its name, and the least; the most is 1000.
-    exact    whether every number is made without the C library, as --exact needs it.
+    path     the class, a UnitFamily, constructed with the number in its name, if it has one.
+    values   the values of its units, in a few words for the help.
+    number   the letter of the number in its name, and the least number; the largest is 1000.
+    exact    whether every number is computed without the C library, as --exact requires.
     """
 
     path: str
@@ -31,7 +31,7 @@ class FamilyEntry:
     exact: bool = False
 
     def typed(self, name: str) -> str:
-        """Its name as help shows it: rate:N."""
+        """Return its name as help shows it: rate:N."""
         return f"{name}:{self.number[0]}" if self.number else name
 
 
@@ -49,15 +49,17 @@ TABLE: dict[str, FamilyEntry] = {
 
 
 def family_names() -> list[str]:
-    """The families as they are typed, a letter for a number: binary, rate:N."""
+    """Return the names of the families as they are typed, with a letter for a number: binary, rate:N."""
     return [entry.typed(name) for name, entry in TABLE.items()]
 
 
 @lru_cache(maxsize=64)
 def unit_family(name: str) -> UnitFamily:
-    """The family of a name as stored in artifacts and written on the command line; NAME+softmax:K has a label after its columns.
+    """Return the family with a name as stored in artifacts and written on the command line.
 
-    Raises BadUsage for others.
+    NAME+softmax:K has a label after its columns.
+
+    Raises BadUsage for other names.
     """
     from herdcli.rbm.units.base import UnitFamily
 

@@ -1,4 +1,4 @@
-"""What a unit family is: the law of a unit given its natural parameter, and how a layer of such units is sampled.
+"""Unit families: the distribution of a unit given its natural parameter, and the sampling of a layer of such units.
 
 A layer of units x with natural parameters a has the density  exp(a·x − Σ A(a))  with respect to the family's base measure
 h(x); A is the log-partition and A' the mean.  Both layers of a harmonium may be of any family: the natural parameters of one
@@ -12,8 +12,8 @@ gaussian   real                   a²/2                  N(x; 0, 1)
 poisson    counts 0, 1, …         e^a                   1/x!
 softmax:k  one of k columns       log Σ e^a             1               k columns are one unit
 
-Data and results show the values of rate units as proportions, counts/n; `scale` is that n, 1 for other families.
-A layer is sampled in float32, as learning does it: a `Layer` turns products x'W into scaled means in place and draws states.  The
+Data and results show the values of rate units as proportions, counts/n; `scale` is n for them, and 1 for other families.
+A layer is sampled in float32, as in learning: a `Layer` turns products x'W into scaled means in place and samples states.  The
 inner loops are in `herdcli.fast`.
 Source: Welling, Rosen-Zvi & Hinton (2005), exponential family harmoniums; Teh (2003), sec. 3.2 and 3.3.
 """
@@ -34,13 +34,13 @@ LARGEST_EXPONENT = 700.0  # e^700 is still a float64
 
 
 def logistic(natural: Array) -> Array:
-    """1 / (1 + e^{−a}) elementwise, of any shape (...,), to full relative precision at both ends, and no less than e^{−709}."""
+    """Compute 1 / (1 + e^{−a}) elementwise, of any shape (...,), to full relative precision at both ends, and at least e^{−709}."""
     result: Array = 1.0 / (1.0 + exact_arithmetic.exp(np.minimum(-natural, 709.0)))
     return result
 
 
 def log_factorial(x: Array) -> Array:
-    """log x! elementwise, of any shape (...,), of reals above −1 by the gamma function."""
+    """Compute log x! elementwise, of any shape (...,), for reals above −1 by the gamma function."""
     from scipy.special import gammaln
 
     result: Array = gammaln(np.asarray(x, dtype=np.float64) + 1.0)
@@ -48,9 +48,9 @@ def log_factorial(x: Array) -> Array:
 
 
 class Layer(Protocol):
-    """One layer's conditional distribution.  Arrays are C-contiguous float32: natural, states (n, u); bias (u,).
+    """The conditional distribution of one layer.  Arrays are C-contiguous float32: natural, states (n, u); bias (u,).
 
-    beta  the natural parameters are multiplied with it, as annealing does.
+    beta  factor of the natural parameters, as in annealing.
     """
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
@@ -59,38 +59,39 @@ class Layer(Protocol):
     def sample(
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
-        """Draw `states` (n, u) at natural parameters β (natural + bias), and turn those into scale times the means, in place."""
+        """Sample `states` (n, u) at natural parameters β (natural + bias), and replace `natural` by scale times the means."""
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-        """States (n, u) drawn at natural parameter 0, float32."""
+        """Sample states (n, u) at natural parameter 0, float32."""
 
 
 class GraphOperations(Protocol):
-    """A graph of operations under the names of ONNX."""
+    """A graph of operations with the names of ONNX."""
 
     def op(self, kind: str, *inputs: Any, **attributes: Any) -> Any:
-        """One more operation; what it returns is an input of others."""
+        """Add an operation; the returned value can be the input of others."""
 
 
 class UnitFamily(ABC):
-    """One kind of unit: its law, how it is sampled, and what else the program has to know of it.  Arrays are (..., columns);
-    U = columns / group units.
+    """One kind of unit: its distribution, its sampling, and all other properties that the program needs.
+
+    Arrays are (..., columns); U = columns / group units.
 
     name      as stored and typed.
-    group     columns that are one unit.
-    scale     values are so many times what data and results show.
+    group     number of columns of one unit.
+    scale     ratio of the values to those in data and results.
     range     lowest and highest value, None if there is none.
     support   (S, group) the values of one unit if they are finitely many, else None.
-    variance_function  (α, β, γ): a column's variance given its natural parameter is α + β m + γ m², m its mean.  Source: Morris (1982).
+    variance_function  (α, β, γ): the variance of a column with mean m is α + β m + γ m².  Source: Morris (1982).
 
-    What a family may declare besides; code that has a faster way for some families asks for these and never for a name:
+    Optional declarations; code that has a faster way for some families checks these and never a name:
 
-    states           (low, high) where a unit is `scale` units of two values, counted: A(a) = scale · log(e^{low a} + e^{high a}).
-    two_state        whether it has two values, so that rows are thresholded, kept in a byte, and centred while they are learned.
+    states           (low, high) if a unit is a count of `scale` two-valued units: A(a) = scale · log(e^{low a} + e^{high a}).
+    two_state        whether it has two values, so that rows are thresholded, stored in a byte, and centred during learning.
     standard_normal  whether it is real with A(a) = a²/2, so that rows may be standardised and sums over a layer are those of a Gaussian.
-    multinomial      whether all columns of a row are one unit of so many draws as the row has counts.
+    multinomial      whether all columns of a row are one unit, with as many draws as the row has counts.
     proportions      whether data show its values as proportions of their range.
-    sparse           whether rows may stay sparse while they are read.
+    sparse           whether rows may stay sparse when they are read.
     labels           the softmax unit of the row's label, the last columns.
     """
 
@@ -111,69 +112,78 @@ class UnitFamily(ABC):
 
     @property
     def columns(self) -> UnitFamily:
-        """The family of the columns without a label's."""
+        """The family of the columns without those of a label."""
         return self
 
     @abstractmethod
     def log_partition(self, natural: Array) -> Array:
-        """A(a) of each unit, (..., U) in nats."""
+        """Compute A(a) of each unit, (..., U) in nats."""
 
     @abstractmethod
     def summed_log_partition(self, natural: Array) -> Array:
-        """Σ A(a) over the last axis of (..., columns); natural parameters in floating point, overwritten."""
+        """Compute Σ A(a) over the last axis of (..., columns); the natural parameters, in floating point, are overwritten."""
 
     @abstractmethod
     def mean(self, natural: Array) -> Array:
-        """E[x | a] = A'(a), (..., columns)."""
+        """Compute E[x | a] = A'(a), (..., columns)."""
 
     @abstractmethod
     def log_base(self, values: Array) -> Array | float:
-        """Σ log h(x) over the last axis of (..., columns), in nats."""
+        """Compute Σ log h(x) over the last axis of (..., columns), in nats."""
 
     @abstractmethod
     def natural(self, mean: Array) -> Array:
-        """The natural parameters (..., columns) that have this mean; infinite at the ends of the range."""
+        """Return the natural parameters (..., columns) of this mean; infinite at the ends of the range."""
 
     @abstractmethod
     def base_rate(self, rows: Any) -> Array:
-        """Natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite.
+        """Return natural parameters (D,) float64 of independent units with the means of `rows` (n, D), smoothed to be finite.
 
         rows  an array, a CSR matrix or rows selected from one.
         """
 
     @abstractmethod
     def discrete(self, values: Array) -> Array:
-        """The nearest values (..., columns) that a unit can take."""
+        """Return the nearest values (..., columns) that a unit can take."""
 
     @abstractmethod
     def require(self, rows: Array, first: int = 0) -> None:
-        """Raise DataError unless rows (n, D) hold values that learning can use.  first  the number of the first of them."""
+        """Raise DataError unless rows (n, D) hold values that learning can use.
+
+        first  the number of the first row.
+        """
 
     @abstractmethod
     def slope(self, mean: Array, change: Array) -> Array:
-        """A'' at the natural parameters that have these means (..., columns), times changes of those: how the means change."""
+        """Compute the change of means (..., columns) for a change of natural parameters: A'' at these means times the change."""
 
     @abstractmethod
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
-        """The mean (rows, columns) as operations of a graph that other programs run, as ONNX, of natural parameters there."""
+        """Return the mean (rows, columns) as ONNX operations on natural parameters, in a graph that other programs run."""
 
     @abstractmethod
     def layer(self) -> Layer:
-        """How a layer of such units is sampled given the other one."""
+        """Return the sampler of a layer of such units given the other layer."""
 
     def require_rows(self, rows: Any) -> None:
-        """Raise DataError unless rows (n, D), dense, CSR or selected, hold values of the family; block by block."""
+        """Check rows (n, D), dense, CSR or selected, block by block.  Raises DataError unless they hold values of the family."""
         for block in row_slices(rows):
             self.require(as_dense(rows[block]), block.start)
 
     def discrete_rows(self, rows: Any) -> Any:
-        """The nearest values that units can take; rows (n, D), of a CSR matrix as they are: learning takes no others."""
+        """Return rows (n, D) with the nearest values that units can take.
+
+        Rows of a CSR matrix are unchanged, because learning accepts only such values in them.
+        """
         if isinstance(rows, StreamedRows):
             return rows.mapped(self.discrete)
         return rows if is_sparse(rows) else self.discrete(rows)
 
     def log_base_of_rows(self, rows: Any) -> Array | float:
-        """Σ log h(v) of each row, (n,) float64 in nats, for rows (n, D), dense or CSR; what a CSR matrix leaves out is 0, where h is 1."""
+        """Compute Σ log h(v) of each row, (n,) float64 in nats, for rows (n, D), dense or CSR.
+
+        Entries that a CSR matrix does not store are 0, where h is 1.
+        """
         if not is_sparse(rows):
             return self.log_base(rows)
         entries = np.asarray(self.log_base(np.asarray(rows.data, dtype=np.float64)[:, None]))
@@ -183,18 +193,18 @@ class UnitFamily(ABC):
 
 
 class SampledLayer(ABC):
-    """A layer whose states NumPy draws at the means: a family adds `_mean`, in place, and `_draw`."""
+    """A layer whose states NumPy samples at the means: subclasses define `_mean`, in place, and `_draw`."""
 
     @abstractmethod
     def _mean(self, natural: Array) -> None:
-        """Means in place of natural parameters (n, u)."""
+        """Replace natural parameters (n, u) by means."""
 
     @abstractmethod
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
-        """States (n, u) drawn at means (n, u)."""
+        """Sample states (n, u) at means (n, u)."""
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
-        """scale times the means, in place of natural (n, u)."""
+        """Replace natural (n, u) by scale times the means."""
         natural += bias
         self._mean(natural)
         if scale != 1.0:
@@ -203,7 +213,7 @@ class SampledLayer(ABC):
     def sample(
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
-        """States (n, u) drawn at the means under β (natural + bias), then scale times these means in place of natural."""
+        """Sample states (n, u) at the means under β (natural + bias), then replace natural by scale times these means."""
         natural += bias
         if beta != 1.0:
             natural *= np.float32(beta)
@@ -213,7 +223,7 @@ class SampledLayer(ABC):
             natural *= np.float32(scale)
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-        """(n, u) draws at the mean of natural parameter 0."""
+        """Sample (n, u) states at the mean of natural parameter 0."""
         natural = np.zeros(shape, dtype=np.float32)
         self._mean(natural)
         return self._draw(natural, generator).astype(np.float32)

@@ -14,7 +14,7 @@ from herdcli.schema import Array
 
 
 class GaussianUnits(UnitFamily):
-    """x real with variance 1 given a: A(a) = a²/2."""
+    """Real units x with variance 1 given a: A(a) = a²/2."""
 
     name = "gaussian"
     group = 1
@@ -25,57 +25,57 @@ class GaussianUnits(UnitFamily):
     variance_function = (1.0, 0.0, 0.0)
 
     def log_partition(self, natural: Array) -> Array:
-        """(..., U) a²/2."""
+        """Compute a²/2 (..., U)."""
         result: Array = 0.5 * np.square(natural)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
-        """Σ a²/2 over the last axis of (..., U)."""
+        """Compute Σ a²/2 over the last axis of (..., U)."""
         total: Array = self.log_partition(natural).sum(axis=-1)
         return total
 
     def mean(self, natural: Array) -> Array:
-        """(..., U) a, copied."""
+        """Return a copy of a (..., U)."""
         return np.array(natural)
 
     def log_base(self, values: Array) -> Array:
-        """Σ log N(x; 0, 1) over the last axis of (..., U)."""
+        """Compute Σ log N(x; 0, 1) over the last axis of (..., U)."""
         total: Array = -0.5 * (np.square(values) + exact_arithmetic.log(2 * np.pi)).sum(axis=-1)
         return total
 
     def natural(self, mean: Array) -> Array:
-        """(..., U) the mean itself."""
+        """Return the mean (..., U) itself."""
         return np.asarray(mean, dtype=np.float64)
 
     def base_rate(self, rows: Any) -> Array:
-        """(D,) the means of rows (n, D)."""
+        """Return the means (D,) of rows (n, D)."""
         means: Array = column_sums(rows) / rows.shape[0]
         return means
 
     def discrete(self, values: Array) -> Array:
-        """The values (..., U) as they are."""
+        """Return the values (..., U) unchanged."""
         return values
 
     def require(self, rows: Array, first: int = 0) -> None:
-        """Raise DataError where rows (n, D) are not finite."""
+        """Raise DataError if rows (n, D) are not finite."""
         if not np.isfinite(rows).all():
             raise DataError("values that are not finite")
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
-        """The natural parameters."""
+        """Return the natural parameters."""
         return natural
 
     def layer(self) -> Layer:
-        """Normal draws."""
+        """Return the sampler of normal units."""
         return NormalLayer()
 
     def slope(self, mean: Array, change: Array) -> Array:
-        """(..., U) the changes: the variance is 1."""
+        """Return the changes (..., U): the variance is 1."""
         return np.asarray(change)
 
 
 class NormalLayer(SampledLayer):
-    """Real units of variance 1."""
+    """A layer of real units of variance 1."""
 
     def _mean(self, natural: Array) -> None:
         return

@@ -1,4 +1,4 @@
-"""Columns of one family, and a softmax unit with the row's label after them."""
+"""The family of layers whose columns are followed by a softmax unit of the row's label."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from herdcli.schema import Array
 
 
 class LabelledUnits(UnitFamily):
-    """Columns of a family of one-column units, and after them one softmax unit of k columns: rows with their labels as one layer."""
+    """Columns of a family of one-column units, followed by one softmax unit of k columns: rows with their labels as one layer."""
 
     labels: SoftmaxUnits
     group = 1
@@ -36,38 +36,38 @@ class LabelledUnits(UnitFamily):
         return values[..., : -self.labels.group], values[..., -self.labels.group :]
 
     def log_partition(self, natural: Array) -> Array:
-        """(..., U) of the columns, then of the label."""
+        """Compute A(a) (..., U) of the columns, then of the label."""
         return np.concatenate([units.log_partition(part) for units, part in self._each(natural)], axis=-1)
 
     def summed_log_partition(self, natural: Array) -> Array:
-        """Σ A(a) over the last axis of (..., columns)."""
+        """Compute Σ A(a) over the last axis of (..., columns)."""
         first, last = self._parts(natural)
         total: Array = self._columns.summed_log_partition(first.copy()) + self.labels.summed_log_partition(last)
         return total
 
     def mean(self, natural: Array) -> Array:
-        """(..., columns) of both parts."""
+        """Compute the means (..., columns) of both parts."""
         return np.concatenate([units.mean(part) for units, part in self._each(natural)], axis=-1)
 
     def log_base(self, values: Array) -> Array | float:
-        """Σ log h(x) over the last axis of (..., columns): that of the columns."""
+        """Compute Σ log h(x) over the last axis of (..., columns), to which only the columns contribute."""
         return self._columns.log_base(self._parts(values)[0])
 
     def natural(self, mean: Array) -> Array:
-        """(..., columns) of both parts."""
+        """Return the natural parameters (..., columns) of both parts."""
         return np.concatenate([units.natural(part) for units, part in self._each(np.asarray(mean))], axis=-1)
 
     def base_rate(self, rows: Any) -> Array:
-        """(D,) of both parts of rows (n, D)."""
+        """Return the base rates (D,) of both parts of rows (n, D)."""
         found: Array = np.concatenate([units.base_rate(part) for units, part in self._each(np.asarray(rows[:]))])
         return found
 
     def discrete(self, values: Array) -> Array:
-        """(..., columns) of both parts."""
+        """Return the nearest values (..., columns) of both parts."""
         return np.concatenate([units.discrete(part) for units, part in self._each(values)], axis=-1)
 
     def require(self, rows: Array, first: int = 0) -> None:
-        """Raise DataError unless both parts of rows (n, D) hold values of theirs."""
+        """Raise DataError unless both parts of rows (n, D) hold values of their family."""
         for units, part in self._each(rows):
             units.require(part, first)
 
@@ -77,15 +77,15 @@ class LabelledUnits(UnitFamily):
         yield self.labels, last
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
-        """Raises BadUsage: labels are visible units, and means are those of hidden ones."""
+        """Raise BadUsage: labels are visible units, and this method is for hidden units."""
         raise BadUsage("rows with labels cannot be hidden units")
 
     def layer(self) -> Layer:
-        """Both parts, each by its own."""
+        """Return a layer that samples each part by its own family."""
         return LabelledLayer(self._columns.layer(), CategoricalLayer(self.labels.group))
 
     def slope(self, mean: Array, change: Array) -> Array:
-        """(..., columns) of both parts."""
+        """Compute the change of the means (..., columns) of both parts."""
         changes = self._parts(change)
         parts = [units.slope(part, d) for (units, part), d in zip(self._each(mean), changes, strict=True)]
         return np.concatenate(parts, axis=-1)
@@ -93,7 +93,7 @@ class LabelledUnits(UnitFamily):
 
 @dataclass(frozen=True)
 class LabelledLayer:
-    """Columns of one layer, and k more of another."""
+    """A layer of columns of one family, followed by k columns of a categorical unit."""
 
     columns: Layer
     labels: CategoricalLayer
@@ -103,7 +103,7 @@ class LabelledLayer:
         return np.ascontiguousarray(values[..., :-k]), np.ascontiguousarray(values[..., -k:])
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
-        """scale times the means of both parts, in place of natural (n, u)."""
+        """Replace natural (n, u) by scale times the means of both parts."""
         parts = self._parts(natural)
         for units, part, own in zip((self.columns, self.labels), parts, self._parts(bias), strict=True):
             units.means(part, own, scale=scale)
@@ -112,14 +112,14 @@ class LabelledLayer:
     def sample(
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
-        """States (n, u) of both parts under β (natural + bias), then scale times the means in place of natural."""
+        """Sample states (n, u) of both parts under β (natural + bias), then replace natural by scale times the means."""
         parts, drawn = self._parts(natural), self._parts(states)
         for units, part, own, into in zip((self.columns, self.labels), parts, self._parts(bias), drawn, strict=True):
             units.sample(part, own, into, generator, scale=scale, beta=beta)
         natural[...], states[...] = np.concatenate(parts, axis=-1), np.concatenate(drawn, axis=-1)
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-        """(n, u) of both parts."""
+        """Sample fair states (n, u) of both parts."""
         k = self.labels.columns
         parts = ((self.columns, shape[-1] - k), (self.labels, k))
         return np.concatenate([units.fair_states((*shape[:-1], width), generator) for units, width in parts], axis=-1)

@@ -1,4 +1,4 @@
-"""Counts."""
+"""Units with Poisson counts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from herdcli.numerics.row_selection import column_sums
 from herdcli.rbm.units.base import LARGEST_EXPONENT, GraphOperations, Layer, SampledLayer, UnitFamily, log_factorial
 from herdcli.schema import Array
 
-LARGEST_LOG_RATE = 20.0  # of a unit that is sampled
+LARGEST_LOG_RATE = 20.0  # largest log rate of a unit in sampling
 
 
 class PoissonUnits(UnitFamily):
-    """x in {0, 1, …}: A(a) = e^a."""
+    """Counts x in {0, 1, …}: A(a) = e^a."""
 
     name = "poisson"
     group = 1
@@ -27,39 +27,39 @@ class PoissonUnits(UnitFamily):
     variance_function = (0.0, 1.0, 0.0)
 
     def log_partition(self, natural: Array) -> Array:
-        """(..., U) e^a, at most e^700."""
+        """Compute e^a (..., U), with a at most 700."""
         result: Array = exact_arithmetic.exp(np.minimum(natural, LARGEST_EXPONENT))
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
-        """Σ e^a over the last axis of (..., U)."""
+        """Compute Σ e^a over the last axis of (..., U)."""
         total: Array = self.log_partition(natural).sum(axis=-1)
         return total
 
     def mean(self, natural: Array) -> Array:
-        """(..., U) e^a: A' = A."""
+        """Compute e^a (..., U): A' = A."""
         return self.log_partition(natural)
 
     def log_base(self, values: Array) -> Array:
-        """−Σ log x! over the last axis of (..., U)."""
+        """Compute −Σ log x! over the last axis of (..., U)."""
         total: Array = -log_factorial(values).sum(axis=-1)
         return total
 
     def natural(self, mean: Array) -> Array:
-        """(..., U) log of the mean."""
+        """Return the log of the mean (..., U)."""
         result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
     def base_rate(self, rows: Any) -> Array:
-        """(D,) with half a count in one more row added to rows (n, D)."""
+        """Return base rates (D,) of rows (n, D) with another row of half a count added."""
         return self.natural((column_sums(rows) + 0.5) / (rows.shape[0] + 1.0))
 
     def discrete(self, values: Array) -> Array:
-        """The nearest whole numbers (..., U)."""
+        """Return the nearest integers (..., U)."""
         return np.rint(values)
 
     def require(self, rows: Array, first: int = 0) -> None:
-        """Raise DataError where rows (n, D) hold anything but whole numbers from 0 upwards."""
+        """Raise DataError if rows (n, D) hold anything but integers ≥ 0."""
         wrong = ~np.isfinite(rows) | (rows < 0) | (rows != np.rint(rows))
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
@@ -68,20 +68,20 @@ class PoissonUnits(UnitFamily):
             )
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
-        """Exp."""
+        """Return the operation Exp."""
         return graph.op("Exp", natural)
 
     def layer(self) -> Layer:
-        """Poisson draws."""
+        """Return the sampler of Poisson units."""
         return PoissonLayer()
 
     def slope(self, mean: Array, change: Array) -> Array:
-        """(..., U) the changes times the mean, which is the variance."""
+        """Return the changes times the mean (..., U), which is the variance."""
         return np.asarray(mean * change)
 
 
 class PoissonLayer(SampledLayer):
-    """Poisson counts; natural parameters above 20 count as 20, so that what diverges is seen in the parameters."""
+    """A layer of Poisson counts; natural parameters above 20 count as 20, so that divergence shows in the parameters."""
 
     def _mean(self, natural: Array) -> None:
         np.minimum(natural, np.float32(LARGEST_LOG_RATE), out=natural)

@@ -1,4 +1,4 @@
-"""Counts of n binary units with the same weights."""
+"""Units that count n binary units with the same weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ BINARY = BinaryUnits()
 
 
 class RateUnits(UnitFamily):
-    """x of n replicas are on: A(a) = n log(1 + e^a).  Rows to learn from may lie between counts.  Source: Teh (2003), sec. 3.3."""
+    """Counts x of n replicas that are on: A(a) = n log(1 + e^a).
+
+    Training rows may have values between counts.  Source: Teh (2003), sec. 3.3.
+    """
 
     group = 1
     proportions = True
@@ -33,57 +36,57 @@ class RateUnits(UnitFamily):
         self.variance_function = (0.0, 1.0, -1.0 / replicas)
 
     def log_partition(self, natural: Array) -> Array:
-        """(..., U) n log(1 + e^a)."""
+        """Compute n log(1 + e^a) (..., U)."""
         result: Array = self.scale * exact_arithmetic.softplus(natural)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
-        """Σ n log(1 + e^a) over the last axis of (..., U); overwrites them."""
+        """Compute Σ n log(1 + e^a) over the last axis of (..., U), which is overwritten."""
         total: Array = self.scale * BINARY.summed_log_partition(natural)
         return total
 
     def mean(self, natural: Array) -> Array:
-        """(..., U) n logistic(a), counts."""
+        """Compute n logistic(a) (..., U), as counts."""
         return self.scale * logistic(natural)
 
     def log_base(self, values: Array) -> Array:
-        """Σ log(n over x) over the last axis of (..., U), between counts by the gamma function."""
+        """Compute Σ log(n over x) over the last axis of (..., U), between counts by the gamma function."""
         total: Array = (log_factorial(np.array(self.scale)) - log_factorial(values) - log_factorial(self.scale - values)).sum(axis=-1)
         return total
 
     def natural(self, mean: Array) -> Array:
-        """(..., U) log(mean/(n − mean))."""
+        """Compute log(mean/(n − mean)) (..., U)."""
         return BINARY.natural(np.asarray(mean, dtype=np.float64) / self.scale)
 
     def base_rate(self, rows: Any) -> Array:
-        """(D,) with one row of 0 and one of n added to rows (n, D)."""
+        """Return base rates (D,) of rows (n, D) with one row of 0 and one of n added."""
         return self.natural((column_sums(rows) + self.scale) / (rows.shape[0] + 2.0))
 
     def discrete(self, values: Array) -> Array:
-        """The nearest counts (..., U)."""
+        """Return the nearest counts (..., U)."""
         return np.rint(values)
 
     def require(self, rows: Array, first: int = 0) -> None:
-        """Raise DataError where rows (n, D) leave 0 … n."""
+        """Raise DataError if rows (n, D) have values outside 0 … n."""
         if rows.size and not 0 <= rows.min() <= rows.max() <= self.scale:
             raise DataError(f"counts from {rows.min():g} to {rows.max():g}, {self.name} units hold 0 to {self.scale}")
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
-        """n times Sigmoid."""
+        """Return n times the operation Sigmoid."""
         return graph.op("Mul", graph.op("Sigmoid", natural), float(self.scale))
 
     def layer(self) -> Layer:
-        """Binomial draws."""
+        """Return the sampler of binomial units."""
         return BinomialLayer(self.scale)
 
     def slope(self, mean: Array, change: Array) -> Array:
-        """(..., U) m (1 − m/n) times the changes."""
+        """Compute m (1 − m/n) (..., U) times the changes."""
         return np.asarray(mean * (1.0 - mean / self.scale) * change)
 
 
 @dataclass(frozen=True)
 class BinomialLayer(SampledLayer):
-    """How many of n binary units are on."""
+    """A layer of units that count how many of n binary units are on."""
 
     replicas: int
 

@@ -1,4 +1,4 @@
-"""One of k columns."""
+"""Units with one of k columns on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from herdcli.schema import Array
 
 
 class SoftmaxUnits(UnitFamily):
-    """One of k columns is 1, the others 0: A(a) = log Σ e^a over the k columns.  Rows to learn from may be proportions."""
+    """Units of k columns of which one is 1 and the others 0: A(a) = log Σ e^a over the k columns.
+
+    Training rows may hold proportions.
+    """
 
     scale = 1
     range = (0.0, 1.0)
@@ -30,37 +33,37 @@ class SoftmaxUnits(UnitFamily):
         return columns.reshape(*columns.shape[:-1], columns.shape[-1] // self.group, self.group)
 
     def log_partition(self, natural: Array) -> Array:
-        """(..., U) log Σ e^a over each unit's k columns."""
+        """Compute log Σ e^a (..., U) over each unit's k columns."""
         result: Array = exact_arithmetic.log_sum_exp(self._units(natural), axis=-1)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
-        """Σ A(a) over the units of (..., columns)."""
+        """Compute Σ A(a) over the units of (..., columns)."""
         total: Array = self.log_partition(natural).sum(axis=-1)
         return total
 
     def mean(self, natural: Array) -> Array:
-        """(..., columns) e^a / Σ e^a within each unit."""
+        """Compute e^a / Σ e^a (..., columns) within each unit."""
         units = self._units(natural)
         # A' of log Σ e^a is the share e^{a_i}/Σ e^a.
         shares: Array = exact_arithmetic.exp(units - exact_arithmetic.log_sum_exp(units, axis=-1, keepdims=True))
         return shares.reshape(natural.shape)
 
     def log_base(self, values: Array) -> Array | float:
-        """The number 0 for values (..., columns): h is 1."""
+        """Return 0 for values (..., columns): h is 1."""
         return 0.0
 
     def natural(self, mean: Array) -> Array:
-        """(..., columns) logarithms of the shares: any constant a unit could be added."""
+        """Return the logarithms (..., columns) of the shares: any constant per unit could be added."""
         result: Array = exact_arithmetic.log(np.asarray(mean, dtype=np.float64))
         return result
 
     def base_rate(self, rows: Any) -> Array:
-        """(D,) with one row of each value added to rows (n, D)."""
+        """Return base rates (D,) of rows (n, D) with one row of each value added."""
         return self.natural((column_sums(rows) + 1.0) / (rows.shape[0] + self.group))
 
     def discrete(self, values: Array) -> Array:
-        """(..., columns) 1 at each unit's largest column, the first of equals, 0 elsewhere."""
+        """Return (..., columns) with 1 at each unit's largest column, the first of equals, and 0 elsewhere."""
         chosen: Array = np.eye(self.group)[self._units(values).argmax(axis=-1)]
         return chosen.reshape(values.shape)
 
@@ -79,17 +82,17 @@ class SoftmaxUnits(UnitFamily):
             )
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
-        """Softmax over each unit's columns."""
+        """Return the operation Softmax over each unit's columns."""
         shape = graph.op("Shape", natural)
         grouped = graph.op("Reshape", natural, np.array([0, -1, self.group]))
         return graph.op("Reshape", graph.op("Softmax", grouped, axis=2), shape)
 
     def layer(self) -> Layer:
-        """One column of each unit, drawn at its probability."""
+        """Return a sampler that draws one column of each unit by its probability."""
         return CategoricalLayer(self.group)
 
     def slope(self, mean: Array, change: Array) -> Array:
-        """(..., columns) m_i (d_i − Σ_j m_j d_j) within each unit, d the changes."""
+        """Compute m_i (d_i − Σ_j m_j d_j) (..., columns) within each unit, d the changes."""
         m, d = self._units(mean), self._units(change)
         # ∂m_i/∂a_j = m_i(δ_ij − m_j), which is symmetric.
         return np.asarray((m * (d - (m * d).sum(axis=-1, keepdims=True))).reshape(mean.shape))
@@ -97,7 +100,7 @@ class SoftmaxUnits(UnitFamily):
 
 @dataclass(frozen=True)
 class CategoricalLayer(SampledLayer):
-    """One of k columns is 1."""
+    """A layer of units of which one of k columns is 1."""
 
     columns: int
 
@@ -109,7 +112,8 @@ class CategoricalLayer(SampledLayer):
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
         units = mean.reshape(*mean.shape[:-1], mean.shape[-1] // self.columns, self.columns)
-        # How many of the first k − 1 sums are at most u is the state; the last sum is 1 and left out, so that rounding makes no state k.
+        # The state is the number of the first k − 1 sums that are at most u; the last sum is 1 and left out, so that rounding cannot give
+        # state k.
         below = np.cumsum(units[..., :-1], axis=-1) <= generator.random((*units.shape[:-1], 1), dtype=np.float32)
         states = np.zeros(units.shape, dtype=np.float32)
         np.put_along_axis(states, below.sum(axis=-1, keepdims=True), 1.0, axis=-1)

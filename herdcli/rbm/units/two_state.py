@@ -16,7 +16,7 @@ from herdcli.schema import Array
 
 
 class TwoStateUnits(UnitFamily):
-    """x in {low, high}: A(a) = (low + g/2)·a + g/2·|a| + log(1 + e^{−g|a|}), g = high − low."""
+    """Units x in {low, high}: A(a) = (low + g/2)·a + g/2·|a| + log(1 + e^{−g|a|}), g = high − low."""
 
     group = 1
     scale = 1
@@ -31,7 +31,7 @@ class TwoStateUnits(UnitFamily):
         self.variance_function = (-float(low * high), float(low + high), -1.0)  # (m − low)(high − m)
 
     def log_partition(self, natural: Array) -> Array:
-        """(..., U) log(e^{low·a} + e^{high·a}), the larger exponent taken out."""
+        """Compute log(e^{low·a} + e^{high·a}) (..., U), with the larger exponent factored out."""
         low, high = self.states
         if (low, high) == (0, 1):
             return exact_arithmetic.softplus(natural)
@@ -42,7 +42,7 @@ class TwoStateUnits(UnitFamily):
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
-        """Σ A(a) over the last axis of (..., U): Σ a and Σ |a|, then Σ log(1 + e^{−g|a|}), in place."""
+        """Compute Σ A(a) over the last axis of (..., U): Σ a and Σ |a|, then Σ log(1 + e^{−g|a|}), in place."""
         low, high = self.states
         gap = high - low
         linear = (low + gap / 2) * natural.sum(axis=-1) if low + gap / 2 else 0.0
@@ -56,15 +56,15 @@ class TwoStateUnits(UnitFamily):
         return total
 
     def mean(self, natural: Array) -> Array:
-        """(..., U) logistic(a) of binary units, tanh(a) of spins."""
+        """Compute logistic(a) (..., U) for binary units, tanh(a) for spins."""
         return logistic(natural) if self.states == (0, 1) else exact_arithmetic.tanh(natural)
 
     def log_base(self, values: Array) -> Array | float:
-        """The number 0 for values (..., U): h is 1."""
+        """Return 0 for values (..., U): h is 1."""
         return 0.0
 
     def natural(self, mean: Array) -> Array:
-        """(..., U) log((mean − low)/(high − mean))/(high − low)."""
+        """Compute log((mean − low)/(high − mean))/(high − low) (..., U)."""
         low, high = self.states
         mean = np.asarray(mean, dtype=np.float64)
         odds: Array = (mean - low) / (high - mean)
@@ -72,7 +72,7 @@ class TwoStateUnits(UnitFamily):
         return exact_arithmetic.log(odds) / (high - low)
 
     def base_rate(self, rows: Any) -> Array:
-        """(D,) with one row in either state added to rows (n, D).  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
+        """Return base rates (D,) of rows (n, D) with one row in either state added.  Source: Salakhutdinov & Murray (2008), sec. 4.1."""
         low, high = self.states
         count = rows.shape[0]
         on = ((column_sums(rows) - count * low) / (high - low) + 1.0) / (count + 2.0)
@@ -80,58 +80,58 @@ class TwoStateUnits(UnitFamily):
         return biases
 
     def discrete(self, values: Array) -> Array:
-        """The values (..., U) as they are."""
+        """Return the values (..., U) unchanged."""
         return values
 
     def require(self, rows: Array, first: int = 0) -> None:
-        """Raise DataError where rows (n, D) hold anything but the two values."""
+        """Raise DataError if rows (n, D) hold anything but the two values."""
         low, high = self.states
         if rows.size and (not np.isin((rows.min(), rows.max()), (low, high)).all() or (low < 0 and not rows.all())):
             raise DataError(f"values other than {low} and {high}")
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
-        """Sigmoid of binary units, Tanh of spins."""
+        """Return the operation Sigmoid for binary units, Tanh for spins."""
         return graph.op("Sigmoid" if self.states == (0, 1) else "Tanh", natural)
 
     def layer(self) -> Layer:
-        """Sampling by 16 random bits a unit."""
+        """Return the sampler, which uses 16 random bits per unit."""
         return TwoStateLayer(float(self.states[0]), float(self.states[1]))
 
     def slope(self, mean: Array, change: Array) -> Array:
-        """(..., U) (m − low)(high − m) times the changes."""
+        """Compute (m − low)(high − m) (..., U) times the changes."""
         low, high = self.states
         # m = l + gσ(ga): dm/da = g²σ(1 − σ) = (m − l)(l + g − m).
         return np.asarray((mean - low) * (high - mean) * change)
 
     def require_rows(self, rows: Any) -> None:
-        """Raise DataError unless rows (n, D), dense, CSR or selected, hold the two values; of a CSR matrix by what it stores."""
+        """Raise DataError unless rows (n, D), dense, CSR or selected, hold the two values; of a CSR matrix, stored entries are checked."""
         if isinstance(rows, SelectedRows) and is_sparse(rows.base):
             rows = rows.stored(slice(None))  # one row of a matrix of 2^31 columns is too much
         if not is_sparse(rows):
             super().require_rows(rows)
             return
-        self.require(rows.data[:, None])  # every other entry is 0, which `require` is to allow
+        self.require(rows.data[:, None])  # every other entry is 0, which `require` must also accept
         if self.states[0] != 0 and rows.nnz < rows.shape[0] * rows.shape[1]:
             raise DataError(f"values other than {self.states[0]} and {self.states[1]}")
 
     def discrete_rows(self, rows: Any) -> Any:
-        """The rows (n, D) as they are."""
+        """Return the rows (n, D) unchanged."""
         return rows
 
     def log_base_of_rows(self, rows: Any) -> Array | float:
-        """The number 0 for rows (n, D): h is 1."""
+        """Return 0 for rows (n, D): h is 1."""
         return 0.0
 
 
 class BinaryUnits(TwoStateUnits):
-    """0 and 1."""
+    """Units with the values 0 and 1."""
 
     def __init__(self) -> None:
         super().__init__("binary", 0, 1)
 
 
 class SpinUnits(TwoStateUnits):
-    """−1 and +1."""
+    """Units with the values −1 and +1."""
 
     def __init__(self) -> None:
         super().__init__("spin", -1, 1)
@@ -139,35 +139,35 @@ class SpinUnits(TwoStateUnits):
 
 @dataclass(frozen=True)
 class TwoStateLayer:
-    """Units with values low and high: P(high | a) = logistic((high − low)·a)."""
+    """A layer of units with values low and high: P(high | a) = logistic((high − low)·a)."""
 
     low: float
     high: float
 
     @property
     def gain(self) -> float:
-        """high − low, what the natural parameter is multiplied with in the log-odds."""
+        """The difference high − low, which multiplies the natural parameter in the log-odds."""
         return self.high - self.low
 
     def means(self, natural: Array, bias: Array, *, scale: float = 1.0) -> None:
-        """scale·(low + gain·p) in place of natural (n, u), p = logistic(gain·(natural + bias))."""
+        """Replace natural (n, u) by scale·(low + gain·p), p = logistic(gain·(natural + bias))."""
         fast.two_state_means(natural, bias, self.gain, scale * self.low, scale * self.gain)
 
     def sample(
         self, natural: Array, bias: Array, states: Array, generator: np.random.Generator, *, scale: float = 1.0, beta: float = 1.0
     ) -> None:
-        """States (n, u) that are high with probability p, by 16 random bits a unit and 16 a row (see fast.two_state_sample)."""
+        """Sample states (n, u) that are high with probability p, by 16 random bits per unit and 16 per row (see fast.two_state_sample)."""
         words = uniform_uint16(generator, len(natural), natural.shape[1] + 1)
         fast.two_state_sample(natural, bias, beta * self.gain, scale * self.low, scale * self.gain, words, self.low, self.high, states)
 
     def fair_states(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-        """(n, u) low or high with equal probability."""
+        """Sample (n, u) states, low or high with equal probability."""
         on = generator.integers(0, 2, size=shape, dtype=np.uint8)
         return np.float32(self.low) + np.float32(self.gain) * on.astype(np.float32)
 
 
 def uniform_uint16(generator: np.random.Generator, rows: int, columns: int) -> Array:
-    """(rows, columns) uint16, independent and uniform, 64 bits of the bit generator for four of them."""
+    """Return (rows, columns) independent uniform uint16, four of them from 64 bits of the bit generator."""
     count = rows * columns
     raw: Array = generator.bit_generator.random_raw(-(-count // 4))
     return raw.view(np.uint16)[:count].reshape(rows, columns)

@@ -1,4 +1,4 @@
-"""Counts of words in rows of any length."""
+"""The family of word counts in rows of any length."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from herdcli.rbm.units.poisson import PoissonUnits
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-TOGETHER = 8  # rows whose words are drawn from sums that are made together
+TOGETHER = 8  # rows whose words are drawn from sums that are computed together
 POISSON = PoissonUnits()
 
 
 class WordCountUnits(UnitFamily):
     """Counts of N words over D columns, drawn with the probabilities softmax(a): A(a) = N log Σ e^a, h(v) = N!/Π v_j!.
 
-    length  N; 0: that of each row, which learning and conditionals know and a partition function needs to be told.
-    Source: Salakhutdinov & Hinton (2009), the replicated softmax; its hidden biases N c are weights that all columns share.
+    length  N; 0: the length of each row.  Learning and conditionals use the row; a partition function requires N.
+    Source: Salakhutdinov & Hinton (2009), the replicated softmax; its hidden biases N c are represented as weights that all columns share.
     """
 
     group = 1
@@ -44,41 +44,41 @@ class WordCountUnits(UnitFamily):
         return self.length
 
     def log_partition(self, natural: Array) -> Array:
-        """(..., 1) N log Σ e^a."""
+        """Compute N log Σ e^a (..., 1)."""
         result: Array = self._known() * exact_arithmetic.log_sum_exp(natural, axis=-1, keepdims=True)
         return result
 
     def summed_log_partition(self, natural: Array) -> Array:
-        """The same without the last axis."""
+        """Compute the same without the last axis."""
         result: Array = self._known() * exact_arithmetic.log_sum_exp(natural, axis=-1)
         return result
 
     def mean(self, natural: Array) -> Array:
-        """(..., D) N e^a / Σ e^a; where rows are of any length the shares themselves."""
+        """Compute N e^a / Σ e^a (..., D); for rows of any length the shares themselves."""
         result: Array = max(self.length, 1) * exact_arithmetic.exp(natural - exact_arithmetic.log_sum_exp(natural, axis=-1, keepdims=True))
         return result
 
     def log_base(self, values: Array) -> Array:
-        """log N! − Σ log v_j! over the last axis of (..., D)."""
+        """Compute log N! − Σ log v_j! over the last axis of (..., D)."""
         result: Array = log_factorial(values.sum(axis=-1)) - log_factorial(values).sum(axis=-1)
         return result
 
     def natural(self, mean: Array) -> Array:
-        """(..., D) logarithms of the shares."""
+        """Return the logarithms (..., D) of the shares."""
         mean = np.asarray(mean, dtype=np.float64)
         result: Array = exact_arithmetic.log(mean / mean.sum(axis=-1, keepdims=True))
         return result
 
     def base_rate(self, rows: Any) -> Array:
-        """(D,) logarithms of the words' shares in rows (n, D), each word counted once more."""
+        """Return the logarithms (D,) of the words' shares in rows (n, D), with one more count of each word."""
         return self.natural(np.asarray(column_sums(rows), dtype=np.float64) + 1.0)
 
     def discrete(self, values: Array) -> Array:
-        """The nearest whole numbers (..., D)."""
+        """Return the nearest integers (..., D)."""
         return np.rint(values)
 
     def require(self, rows: Array, first: int = 0) -> None:
-        """Raise DataError where rows (n, D) hold anything but whole numbers from 0 upwards, or no word."""
+        """Raise DataError if rows (n, D) hold anything but integers ≥ 0, or no word."""
         try:
             POISSON.require(rows, first)
         except DataError as error:
@@ -88,20 +88,20 @@ class WordCountUnits(UnitFamily):
             raise DataError(f"no word in row {first + empty[0]}")
 
     def mean_in(self, graph: GraphOperations, natural: Any) -> Any:
-        """Raises BadUsage: the number of words in a row is not known there."""
+        """Raise BadUsage: the number of words in a row is not known in the graph."""
         raise BadUsage("means of words need the length of each row, which a graph of operations does not know")
 
     def layer(self) -> Layer:
-        """As many words as the row has, drawn over the columns."""
+        """Return a sampler that draws as many words as the row has."""
         return MultinomialLayer(self.length)
 
     def slope(self, mean: Array, change: Array) -> Array:
-        """(..., D) m_i (d_i − Σ_j m_j d_j / N), d the changes."""
+        """Compute m_i (d_i − Σ_j m_j d_j / N) (..., D), d the changes."""
         total = mean.sum(axis=-1, keepdims=True)
         return np.asarray(mean * (change - (mean * change).sum(axis=-1, keepdims=True) / total))
 
     def log_base_of_rows(self, rows: Any) -> Array | float:
-        """log N! − Σ log v_j! of each row, (n,) float64 in nats, for rows (n, D), dense or CSR."""
+        """Compute log N! − Σ log v_j! of each row, (n,) float64 in nats, for rows (n, D), dense or CSR."""
         if not is_sparse(rows):
             return self.log_base(rows)
         return np.asarray(log_factorial(np.asarray(rows.sum(axis=1), dtype=np.float64).ravel())) + POISSON.log_base_of_rows(rows)
@@ -109,7 +109,7 @@ class WordCountUnits(UnitFamily):
 
 @dataclass(frozen=True)
 class MultinomialLayer(SampledLayer):
-    """PoissonLayer of N words drawn over the columns; N one for all rows, or (n,) of theirs."""
+    """A layer that draws N words over the columns; N is one number for all rows, or (n,) numbers, one for each."""
 
     length: int | Array
 
@@ -120,7 +120,7 @@ class MultinomialLayer(SampledLayer):
         natural *= (lengths[:, None] if lengths.ndim else lengths) / natural.sum(axis=-1, keepdims=True)
 
     def drawn(self, shares: Array, generator: np.random.Generator) -> Array:
-        """PoissonLayer (n, D) float32 of words drawn at shares (n, D) float32, which need not add up to 1."""
+        """Draw word counts (n, D) float32 at shares (n, D) float32, which need not sum to 1."""
         return self._draw(shares, generator)
 
     def _draw(self, mean: Array, generator: np.random.Generator) -> Array:
@@ -133,14 +133,14 @@ class MultinomialLayer(SampledLayer):
                 rows = mean[i : i + TOGETHER]
                 fast.running_sums(rows, sums[: len(rows)])
             row = sums[i % TOGETHER]
-            # A uniform number falls into the j-th gap of summed shares with the probability of j.
+            # A uniform number falls into the j-th gap of cumulative shares with the probability of j.
             place = np.searchsorted(row, uniform[ends[i] : ends[i + 1]] * row[-1], side="right")
             np.add.at(states[i], np.minimum(place, D - 1), np.float32(1.0))
         return states
 
 
 def softmax_weights(natural: Array) -> Array:
-    """Shares of words to a factor, e^a (n, D) in place of natural parameters a, and log Σ_j e^{a_j} (n,) float64."""
+    """Replace natural parameters a (n, D) by the shares of words up to a factor, e^a, and return log Σ_j e^{a_j} (n,) float64."""
     top = natural.max(axis=1)
     natural -= top[:, None]
     exact_arithmetic.exp(natural, out=natural)

@@ -1,8 +1,8 @@
-"""Weights of given atoms that make Σ_u w_u Φ(x_u) nearest to μ, and what they are like.
+"""Weights of given atoms for which Σ_u w_u Φ(x_u) is nearest to μ, and a report on such weights.
 
     uniform  1/m      simplex  w ≥ 0, Σw = 1      affine  Σw = 1      free  none (Bayes–Hermite quadrature)
 
-Equal atoms share their weight.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.1 and 5.1 ("-proj").
+Equal atoms share their weight equally.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.1 and 5.1 ("-proj").
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-MOST_CONDITION = 3000  # distinct atoms up to which the condition number is taken
-MOST_EXACT = 300  # and with exact arithmetic, whose eigenvalues take longer
-CUT = 1e-14  # eigenvalues below it, relative to the largest, count as 0
+MOST_CONDITION = 3000  # most distinct atoms for which the condition number is computed
+MOST_EXACT = 300  # the same with exact arithmetic, whose eigenvalues take longer
+CUT = 1e-14  # smaller eigenvalues, relative to the largest, count as 0
 
 
 @dataclass(frozen=True)
 class WeightReport:
-    """Condition of the distinct atoms' Gram matrix (NaN beyond MOST_…), smallest weight, effective size (Σw)²/Σw², MMD."""
+    """A report on weights: condition number of the distinct atoms' Gram matrix, smallest weight, effective size (Σw)²/Σw², and MMD.
+
+    The condition number is NaN beyond MOST_….
+    """
 
     condition: float
     smallest: float
@@ -32,9 +35,9 @@ class WeightReport:
 
 
 def fit_weights(kind: str, space: CandidateSpace, atoms: Array, embedding: Array, *, start: Array | None = None) -> Array:
-    """(m,) weights of atoms (m, d) with μ (m,) at them; start is a likely support of the simplex weights.
+    """Compute the weights (m,) of atoms (m, d) with μ (m,) at them; start is a likely support of the simplex weights.
 
-    affine and free weights come from an eigendecomposition without the directions below rounding.
+    affine and free weights come from an eigendecomposition without the directions smaller than rounding.
     """
     if kind == "uniform":
         return np.full(len(atoms), 1.0 / len(atoms))
@@ -49,7 +52,10 @@ def fit_weights(kind: str, space: CandidateSpace, atoms: Array, embedding: Array
 
 
 def _distinct_atoms(atoms: Array) -> tuple[Array, Array, Array]:
-    """Positions of the first of each group of equal atoms in order of appearance, the group of each atom, group sizes."""
+    """Find groups of equal atoms, in order of appearance.
+
+    Returns the position of the first atom of each group, the group of each atom, and the group sizes.
+    """
     _, first, place, counts = np.unique(atoms, axis=0, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -58,10 +64,10 @@ def _distinct_atoms(atoms: Array) -> tuple[Array, Array, Array]:
 
 
 def _linear_weights(gram: Array, linear: Array, *, affine: bool) -> Array:
-    """argmin ½ w'Kw − w'z, with Σw = 1 where `affine`."""
+    """Compute argmin ½ w'Kw − w'z, with Σw = 1 if `affine`."""
     if not affine:
         return _pseudo_solve(gram, linear)
-    # K + c 11' is definite where the atoms are affinely independent, and the same on Σw = 1
+    # K + c 11' is definite if the atoms are affinely independent, and equivalent to K on Σw = 1
     shift = float(np.abs(np.diag(gram)).max()) or 1.0
     both = _pseudo_solve(gram + shift, np.column_stack([linear, np.ones(len(gram))]))
     return np.asarray(both[:, 0] + (1.0 - both[:, 0].sum()) / both[:, 1].sum() * both[:, 1])
@@ -74,7 +80,7 @@ def _pseudo_solve(gram: Array, right: Array) -> Array:
 
 
 def report_weights(space: CandidateSpace, atoms: Array, embedding: Array, weight: Array) -> WeightReport:
-    """What these weights (m,) are like, and their MMD."""
+    """Compute the report on weights (m,), including their MMD."""
     first, place, _ = _distinct_atoms(atoms)
     shared = np.bincount(place, weights=weight, minlength=len(first))
     most = MOST_EXACT if exact_arithmetic.is_exact() else MOST_CONDITION
@@ -88,7 +94,7 @@ def report_weights(space: CandidateSpace, atoms: Array, embedding: Array, weight
 
 
 def atom_embedding(space: CandidateSpace, atoms: Array, weight: Array) -> Array:
-    """(m,) Σ_u w_u k(x_u, ·) at the atoms themselves, without their whole Gram matrix."""
+    """Compute Σ_u w_u k(x_u, ·) at the atoms themselves (m,), without the whole Gram matrix."""
     block = max(1, (1 << 20) // len(atoms))
     parts = [exact_arithmetic.product(space.kernel.matrix(atoms[i : i + block], atoms), weight) for i in range(0, len(atoms), block)]
     return np.concatenate(parts)
@@ -100,7 +106,10 @@ def _condition_number(gram: Array) -> float:
 
 
 def projected_trace(space: CandidateSpace, atoms: Array, embedding: Array, *, per_decade: int = 8) -> tuple[Array, Array]:
-    """(p,) numbers t of atoms, log-spaced and with m, and (p,) MMD of the first t atoms under their simplex weights."""
+    """Compute the MMD (p,) of the first t atoms under their simplex weights, for numbers t (p,).
+
+    The numbers are spaced evenly in the logarithm, and the last is m.  Returns the numbers and the MMD.
+    """
     m = len(atoms)
     points = int(np.ceil(per_decade * np.log10(max(m, 2)))) + 1
     counts = np.unique(np.append(np.round(np.logspace(0, np.log10(m), points)).astype(np.int64), [1, m]))

@@ -1,4 +1,4 @@
-"""What comes of a group: the embedding from its sums, the result of the rule that ran, and ‖μ‖² where it is estimated."""
+"""The results of a group: the embedding from its sums, the result of the rule, and ‖μ‖² if it is estimated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from herdcli.schema import Array
 def group_embedding(
     problem: SelectionProblem, group: SelectionGroup, state: SelectionState
 ) -> tuple[Array, float, Callable[[Array], Array]]:
-    """μ (N,) at the candidates, ‖μ‖² (E k(x, x), which is no less, where it will be estimated), and μ as a function."""
+    """Return μ (N,) at the candidates, ‖μ‖², and μ as a function.
+
+    If ‖μ‖² will be estimated, its upper bound E k(x, x) is returned instead.
+    """
     kernel, target, points = problem.kernel, group.target, group.points
     if not isinstance(target, RowTarget):
         function, norm = closed_form_embeddings.closed_form_embedding(kernel, target)
@@ -46,7 +49,7 @@ def group_embedding(
 
 
 def group_result(space: CandidateSpace, group: SelectionGroup, state: SelectionState, rule: Rule) -> GroupResult:
-    """Atoms, weights and traces of the rule that ran."""
+    """Return the atoms, weights and traces of the rule that ran."""
     if state.sequence is not None:
         return _sequence_result(space, group, state, state.sequence, rule)
     own = getattr(state, rule.field)
@@ -66,7 +69,7 @@ def group_result(space: CandidateSpace, group: SelectionGroup, state: SelectionS
 
 
 def _continuation(space: CandidateSpace, own: Any, rule: Rule) -> Continuation | None:
-    """What a later run goes on from, of rules that can be gone on with."""
+    """Return the state that a later run continues from; None for rules that cannot be continued."""
     return replace(Continuation(space.embedding, space.norm), **{rule.field: own}) if rule.kept else None
 
 
@@ -84,10 +87,10 @@ def _sequence_result(
 
 
 def estimate_norm(problem: SelectionProblem, group: SelectionGroup, state: SelectionState, result: GroupResult) -> None:
-    """‖μ‖² from draws x_s, and the figures with it.
+    """Estimate ‖μ‖² from samples x_s, and update the figures that depend on it.
 
-    With g = Σ_u w_u k(x_u, ·) of the atoms, ‖μ‖² = E μ(x) = E (μ − g)(x) + Σ_u w_u μ(x_u), of which the last sum is known.
-    μ − g is small where the atoms are good, and so is the error of its mean over draws (a control variate; Owen 2013, sec. 8.9).
+    With g = Σ_u w_u k(x_u, ·) of the atoms, ‖μ‖² = E μ(x) = E (μ − g)(x) + Σ_u w_u μ(x_u), in which the last sum is known.
+    If the atoms are good, μ − g is small, and so is the error of its mean over samples (a control variate; Owen 2013, sec. 8.9).
     """
     target = group.target
     if not isinstance(target, RowTarget):
@@ -97,22 +100,22 @@ def estimate_norm(problem: SelectionProblem, group: SelectionGroup, state: Selec
     left -= make_evaluator(problem.kernel, drawn).combine(result.atoms, result.weight)
     norm, bound = float(left.mean() + exact_arithmetic.product(result.weight, result.embedding)), result.norm
     result.norm, result.spread, result.norm_error = norm, result.spread + bound - norm, float(left.std(ddof=1) / math.sqrt(len(left)))
-    # MMD² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖², in which the bound stood for the last term.
+    # MMD² = ⟨g, g⟩ − 2⟨g, μ⟩ + ‖μ‖², with the bound in place of the last term so far.
     result.mmd = np.sqrt(np.maximum(0.0, np.square(result.mmd) - bound + norm))
     if result.passes is not None:
         result.passes = np.sqrt(np.maximum(0.0, np.square(result.passes) - bound + norm))
 
 
 def _expected_spread(space: CandidateSpace, group: SelectionGroup) -> float:
-    """E k(x, x) − ‖μ‖² under the target, NaN for a closed form under which k(x, x) varies."""
+    """Compute E k(x, x) − ‖μ‖² under the target; NaN for a closed form under which k(x, x) varies."""
     target = group.target
     if isinstance(target, RowTarget):
         own = space.diagonal if group.candidates is None else space.kernel.diagonal(target.X)
         return float(exact_arithmetic.product(target.weights, own) / target.weights.sum()) - space.norm
-    if isinstance(target, ScoreTarget):  # the rows are its draws, near enough
+    if isinstance(target, ScoreTarget):  # the rows are approximately samples of the target
         return float(space.diagonal.mean())
     low, high = target.box()
-    if isinstance(target, MomentTarget):  # of ±1 units, on which feature kernels have one k(x, x)
+    if isinstance(target, MomentTarget):  # of ±1 units, for which feature kernels have a constant k(x, x)
         return float(space.kernel.diagonal(high[None])[0]) - space.norm
     ends = space.kernel.diagonal(np.stack([low, high, 0.3 * low + 0.7 * high]))
     return float(ends[0]) - space.norm if np.ptp(ends) <= 1e-12 * np.abs(ends).max() else math.nan

@@ -1,4 +1,4 @@
-"""From numbers as people give them to targets, candidates and column scales."""
+"""The conversion of user input to targets, candidates and column scales."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from herdcli.schema import Array
 
 DOMINANT = 0.99  # share of the variance
 LARGEST_CUBE = 20
-BLOCK = 1 << 14  # rows whose deviations are taken at one time
+BLOCK = 1 << 14  # rows whose deviations are computed at a time
 MOST_CANDIDATES = 1 << 26
-DRAW = 1 << 40  # the step of the random stream that candidates are drawn from, beyond any atom's
+DRAW = 1 << 40  # step of the random stream for candidates, larger than that of any atom
 
 
 def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[int]]:
-    """(d,) divisors of the columns, and the constant columns, whose divisor is 1.
+    """Compute divisors (d,) of the columns, and the indices of constant columns, whose divisor is 1.
 
     rule  `none`, `std` (standard deviation), `range` (largest minus smallest), or a number for each column.
     """
@@ -41,9 +41,9 @@ def column_scales(X: Array, rule: str | Sequence[float]) -> tuple[Array, list[in
 
 
 def dominant_column(X: Array) -> tuple[int, float] | None:
-    """The column that has nearly all of the variance, and its share; None where there is none, or where there are fewer than three.
+    """Return the column with nearly all of the variance, and its share; None if there is none, or with fewer than three columns.
 
-    Squared distances between rows are those of such a column alone, so that the others do not matter.
+    Squared distances between rows then depend on this column alone, so that the others do not matter.
     """
     variance = np.square(_standard_deviations(X)) if X.shape[1] > 2 and len(X) else np.zeros(1)
     share = float(variance.max() / variance.sum()) if variance.sum() > 0 and np.isfinite(variance).all() else 0.0
@@ -51,14 +51,14 @@ def dominant_column(X: Array) -> tuple[int, float] | None:
 
 
 def _standard_deviations(X: Array) -> Array:
-    """(d,) standard deviations, without a copy of X."""
+    """Compute standard deviations (d,) without a copy of X."""
     mean = X.mean(axis=0)
     total = sum(np.square(X[start : start + BLOCK] - mean).sum(axis=0) for start in range(0, len(X), BLOCK))
     return np.asarray(np.sqrt(total / len(X)))
 
 
 def hypercube_states(dimension: int) -> Array:
-    """(2^D, D) all ±1 states; bit i of a state's number is unit i."""
+    """Return all ±1 states (2^D, D); bit i of a state's number is unit i."""
     if not 1 <= dimension <= LARGEST_CUBE:
         raise BadUsage(f"cube:{dimension}: D is one of 1 … {LARGEST_CUBE}")
     numbers = np.arange(1 << dimension)[:, None]
@@ -66,9 +66,9 @@ def hypercube_states(dimension: int) -> Array:
 
 
 def make_candidates(kind: str, count: int, target: Target, seed: int) -> Array:
-    """(N, d) candidates: `grid` N points low + i·width/N in each column (all combinations), `sobol_sequence` and `sample` N points,
-    `hypercube_states`.
+    """Make candidates (N, d) of a kind.
 
+    `grid`: N points low + i·width/N in each column (all combinations).  `sobol` and `sample`: N points.  `cube`: all ±1 states.
     grid and sobol fill the target's box.
     """
     if kind == "cube":
@@ -85,13 +85,15 @@ def make_candidates(kind: str, count: int, target: Target, seed: int) -> Array:
 
 
 def search_box(target: Target, points: Array) -> SearchBox:
-    """Where to search around points (N, d): the target's box, as far as their spacing (N^(−1/d) of the width)."""
+    """Return the region to search around points (N, d): the target's box, within their spacing (N^(−1/d) of the width)."""
     low, high = target.box()
     return SearchBox(low, high, (high - low) * max(len(points), 1) ** (-1.0 / len(low)))
 
 
 def mixture_from_rows(X: Array, names: Sequence[str] | None) -> MixtureTarget:
-    """A Gaussian mixture of the rows of X (c, columns): weight, then d means, then d sd or d² cov, told by their names.
+    """Make a Gaussian mixture from the rows of X (c, columns).
+
+    The columns are weight, then d means, then d sd or d² cov, identified by their names.
 
     Without names: weight, d means, d standard deviations.
     """
@@ -115,23 +117,25 @@ def mixture_from_rows(X: Array, names: Sequence[str] | None) -> MixtureTarget:
 
 
 def independent_gaussian(mean: float, deviation: float, dimension: int) -> MixtureTarget:
-    """Independent columns with one mean and one standard deviation."""
+    """Make the target of independent columns with the same mean and standard deviation."""
     if deviation <= 0:
         raise BadUsage("the standard deviation of a gaussian target must be above 0")
     return MixtureTarget(np.ones(1), np.full((1, dimension), mean), np.eye(dimension)[None] * deviation**2, name="gaussian")
 
 
 def uniform_box(low: float, high: float, dimension: int) -> UniformTarget:
-    """The box [low, high]^d."""
+    """Make the uniform distribution on the box [low, high]^d."""
     if not low < high:
         raise BadUsage("the box of a uniform target needs low < high")
     return UniformTarget(np.full(dimension, low), np.full(dimension, high))
 
 
 def target_from_table(kind: str, X: Array, names: Sequence[str] | None) -> Target:
-    """The target of a file X (rows, d): gaussian or mixture (see `mixture_from_rows`), trigonometric (columns a, b; row i is frequency i),
-    signs (a
-    covariance matrix), moments (one row E x, or E x and below it the matrix E xx')."""
+    """Make the target of a file X (rows, d).
+
+    kind  gaussian or mixture (see `mixture_from_rows`), trigonometric (columns a, b; row i is frequency i), signs (a covariance matrix), or
+          moments (one row E x, or E x followed by the matrix E xx').
+    """
     if kind in ("gaussian", "mixture"):
         found = mixture_from_rows(X, names)
         if kind == "gaussian" and len(X) != 1:

@@ -1,9 +1,8 @@
-"""A sketch of rows in parts: sums of blocks, which add up whoever makes them, and a sample of the rows as candidates.
+"""Sketches of blocks of rows: sums that add up no matter which process computes them, and a sample of the rows as candidates.
 
-What `stream_sketch` does with rows in their order, for rows that can be read from anywhere.  The landmarks are given (rows spread over the
-whole
-input), every row goes into the sums of `nystrom`, whose bound is a sum over blocks as well, and a row is a candidate where its random key,
-a function of its block and place alone, is below the share of the rows that is wanted: a sample that is the same however the work is dealt.
+This does for rows with random access what `stream_sketch` does for rows in sequence.  The landmarks are given (rows spread over the whole
+input).  Every row is added to the sums of `nystrom`, whose bound is a sum over blocks as well.  A row is a candidate if its random key,
+a function of its block and position alone, is below the requested share of rows: the sample does not depend on the scheduling.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from herdcli.shards import Shard
 
 @dataclass(frozen=True)
 class UnitSketch:
-    """What is known of the rows of a unit."""
+    """The sketch of the rows of one unit of work."""
 
     rows: int
     sums: Array = array("r", "Σ w k at the landmarks, and the bound (nystrom)", kind="f", finite=True)
@@ -40,7 +39,7 @@ class UnitSketch:
 
 @dataclass(frozen=True, kw_only=True)
 class SketchShard(Shard):
-    """Sketches of some of the units, and what all shards of a run must have alike."""
+    """Sketches of some of the units, and the settings that all shards of a run share."""
 
     parts: list[UnitSketch]
     rows: int
@@ -50,7 +49,7 @@ class SketchShard(Shard):
     feature_names: list[str] | None = None
 
     def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for sketches on other landmarks or of other columns than its own."""
+        """Raise DataError for an impossible shard, and for sketches with other landmarks or columns than the shard's."""
         super().validate()
         for part in self.parts:
             if len(part.sums) != len(self.landmarks) + 1 or part.points.shape[1] != len(self.scale):
@@ -59,10 +58,10 @@ class SketchShard(Shard):
 
 
 class RowBlockSource(Protocol):
-    """Where the rows come from."""
+    """A source of blocks of rows."""
 
     def block(self, number: int) -> tuple[Array, Array, int]:
-        """Rows (n, d) of a block in scaled columns, their weights (n,), and the number of the first."""
+        """Return rows (n, d) of a block in scaled columns, their weights (n,), and the number of the first row."""
 
 
 @dataclass
@@ -76,9 +75,9 @@ class SketchState:
 
 @dataclass(frozen=True)
 class BlockSketching(FixedLengthAlgorithm[SketchState]):
-    """Blocks of units, as an algorithm.
+    """The sketching of the blocks of units, as an algorithm.
 
-    tasks  (unit, block), the blocks of a unit one after the other.  share  of the rows that is wanted as candidates.
+    tasks  (unit, block), all blocks of a unit in sequence.  share  requested share of the rows that become candidates.
     """
 
     sketch: nystrom.NystromSums
@@ -91,15 +90,15 @@ class BlockSketching(FixedLengthAlgorithm[SketchState]):
 
     @property
     def steps(self) -> int:
-        """Blocks."""
+        """The number of blocks."""
         return len(self.tasks)
 
     def init(self) -> SketchState:
-        """No row seen."""
+        """Return the state before the first row."""
         return SketchState(0)
 
     def step(self, state: SketchState) -> SketchState:
-        """One block of rows."""
+        """Add one block of rows."""
         unit, number = self.tasks[state.step]
         X, weights, first = self.blocks.block(number)
         self.sketch.kernel.check(X)
@@ -120,25 +119,26 @@ class BlockSketching(FixedLengthAlgorithm[SketchState]):
         return UnitSketch(unit.rows + len(X), sums, unit.spread + more, points, numbers)
 
     def memory(self) -> int:
-        """The landmarks' Gram matrix and its factor, and the sums of all units."""
+        """The size of the landmarks' Gram matrix, its factor, and the sums of all units."""
         R, units = len(self.sketch.landmarks), len({unit for unit, _ in self.tasks})
         return 24 * R * R + 8 * units * R + (32 << 20)
 
     def progress(self, state: SketchState) -> RunProgress:
-        """How many rows have been read."""
+        """Return the progress with the number of rows read."""
         return RunProgress(state.step, self.steps, f"{sum(unit.rows for unit in state.units)} rows")
 
     def result(self, state: SketchState) -> list[UnitSketch]:
-        """The units."""
+        """Return the sketches of the units."""
         return state.units
 
 
 def group_from_sketches(
     sketch: nystrom.NystromSums, units: Sequence[UnitSketch], count: int, map: Map = map
 ) -> tuple[SelectionGroup, Array, Array]:
-    """The group whose atoms stand for the rows of all units, the rows (N,) of its candidates, and Σ w with Σ w k(x, x) (2,).
+    """Make the group whose atoms represent the rows of all units.
 
-    Raises DataError where no row has a weight.
+    Also returns the rows (N,) of its candidates, and Σ w with Σ w k(x, x) (2,).
+    Raises DataError if no row has a weight.
     """
     sums, spread = units[0].sums.copy(), units[0].spread.copy()
     for unit in units[1:]:
@@ -157,8 +157,8 @@ class _EmptySource:
     """A source that has ended."""
 
     def block(self, step: int, proof: Array) -> None:
-        """None."""
+        """Return None."""
 
     def proof(self) -> Array:
-        """Of nothing."""
+        """Return the digest of no rows."""
         return np.zeros(32, dtype=np.uint8)

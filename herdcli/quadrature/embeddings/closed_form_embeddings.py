@@ -1,8 +1,8 @@
 """Mean embeddings μ(x) = E k(x, X) and their squared norms E k(X, X') in closed form, by kernel and target.
 
-`closed_form_embedding(kernel, target)` returns (function of points (n, d) -> (n,), norm); pairs without a closed form are refused
-with what can be done instead.  Sums of kernels add up.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5, with
-the corrected formulas; the one-dimensional integrals of Laplace, Matérn and energy kernels are elementary.
+`closed_form_embedding(kernel, target)` returns (function of points (n, d) -> (n,), norm).  Pairs without a closed form raise an error
+that names an alternative.  The embedding of a sum of kernels is the sum of embeddings.  Source: Bach, Lacoste-Julien & Obozinski (2012),
+sec. 5, with the corrected formulas; the one-dimensional integrals of Laplace, Matérn and energy kernels are elementary.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KNOWN = (
 
 
 def closed_form_embedding(kernel: Kernel, target: Target) -> Embedding:
-    """μ as a function of points, and ‖μ‖².  Raises BadUsage where no closed form is known."""
+    """Return μ as a function of points, and ‖μ‖².  Raises BadUsage if no closed form is known."""
     if isinstance(kernel, SteinKernel) and isinstance(target, ScoreTarget):
         return lambda x: np.zeros(len(x)), 0.0
     if isinstance(kernel, ConstantKernel):
@@ -90,8 +90,8 @@ def _bernoulli_embedding(kernel: BernoulliKernel, target: Target) -> Embedding |
         return None
     p = target.coefficients()
     k = np.arange(1, len(p) + 1)
-    # k(x, y) = Σ_{k≥1} 2 (2πk)^−2ν cos 2πk(x − y) has the Fourier coefficient (2πk)^−2ν at ±k, and E k(x, Y) is its convolution with p:
-    # the coefficients are multiplied.  ‖μ‖² = E μ(X) multiplies them once more, by those of p (Bach et al. 2012, sec. 5.1, corrected).
+    # k(x, y) = Σ_{k≥1} 2 (2πk)^−2ν cos 2πk(x − y) has the Fourier coefficient (2πk)^−2ν at ±k, and E k(x, Y) is its convolution with p: the
+    # coefficients are multiplied.  ‖μ‖² = E μ(X) multiplies them again by those of p (Bach et al. 2012, sec. 5.1, corrected).
     decay = (2 * np.pi * k) ** (-2.0 * kernel.order)
 
     def mean(x: Array) -> Array:
@@ -124,7 +124,7 @@ def _odd_extension(function: Callable[[Array], Array], t: Array) -> Array:
 
 
 def _column_integrals(kernel: Kernel, dimension: int) -> tuple[Callable[[Array], Array], Callable[[Array], Array]] | None:
-    """G and H of one column on t ≥ 0."""
+    """Return the integrals G and H of one column on t ≥ 0."""
     from scipy.special import erf
 
     if isinstance(kernel, GaussianKernel):
@@ -157,7 +157,7 @@ def _uniform_energy_embedding(kernel: EnergyKernel, target: UniformTarget) -> Em
     low, high = float(target.low[0]), float(target.high[0])
 
     def distance(x: Array) -> Array:
-        """E|x − X|."""
+        """Compute E|x − X|."""
         inside = ((x - low) ** 2 + (high - x) ** 2) / (2.0 * (high - low))
         return np.where((x < low) | (x > high), np.abs(x - 0.5 * (low + high)), inside)
 
@@ -165,7 +165,7 @@ def _uniform_energy_embedding(kernel: EnergyKernel, target: UniformTarget) -> Em
 
 
 def _energy_embedding(kernel: EnergyKernel, distance: Callable[[Array], Array], between: float) -> Embedding:
-    """½(|x−c| + E|X−c| − E|x−X|) and E|X−c| − ½E|X−X'|."""
+    """Compute ½(|x−c| + E|X−c| − E|x−X|) and E|X−c| − ½E|X−X'|."""
     spread = float(distance(np.array([kernel.centre[0] if kernel.centre else 0.0]))[0])
     # k(x, y) = ½(|x − c| + |y − c| − |x − y|), averaged over y, and then over x: ½(2 E|X − c| − E|X − X'|).
     return lambda x: 0.5 * (kernel.norms(x) + spread - distance(x[:, 0])), spread - 0.5 * between
@@ -190,7 +190,7 @@ def _mixture_embedding(kernel: Kernel, target: MixtureTarget) -> Embedding | Non
 
 
 def _mean_distance(delta: Array, deviation: Array) -> Array:
-    """E|Z| for Z ~ N(δ, σ²)."""
+    """Compute E|Z| for Z ~ N(δ, σ²)."""
     from scipy.special import erf
 
     z = delta / deviation
@@ -198,14 +198,14 @@ def _mean_distance(delta: Array, deviation: Array) -> Array:
 
 
 def _mean_exponential(delta: Array, deviation: Array, scale: float) -> Array:
-    """E e^{−|Z|/ℓ} for Z ~ N(δ, σ²), by the scaled complementary error function."""
+    """Compute E e^{−|Z|/ℓ} for Z ~ N(δ, σ²), by the scaled complementary error function."""
     from scipy.special import erfcx
 
     z, s = delta / deviation, deviation / scale
     tail = np.exp(-0.5 * z**2)
     found = np.zeros(np.broadcast_shapes(z.shape, s.shape))
-    # E[e^{−Z/ℓ}; Z > 0] = e^{s²/2 − zs} Φ(z − s) = ½ e^{−z²/2} erfcx((s − z)/√2), as erfc y = e^{−y²} erfcx y and ((s
-    # − z)/√2)² = s²/2 − sz + z²/2; of Z < 0 the same with −z.  e^{s²/2} alone would overflow where σ is many times ℓ.
+    # E[e^{−Z/ℓ}; Z > 0] = e^{s²/2 − zs} Φ(z − s) = ½ e^{−z²/2} erfcx((s − z)/√2), as erfc y = e^{−y²} erfcx y and ((s − z)/√2)² = s²/2 − sz
+    # + z²/2; for Z < 0 the same with −z.  e^{s²/2} alone would overflow if σ is many times ℓ.
     for sign in (1.0, -1.0):
         argument = (s + sign * z) / math.sqrt(2)
         # erfcx overflows far on the negative side, where erfc is 2 to the last bit
@@ -216,12 +216,12 @@ def _mean_exponential(delta: Array, deviation: Array, scale: float) -> Array:
 
 
 def _gaussian_mixture_embedding(kernel: GaussianKernel, target: MixtureTarget) -> Embedding:
-    """Σ_c π_c ℓ^d |ℓ²I+S_c|^(−½) exp(−½ (x−m_c)'(ℓ²I+S_c)⁻¹(x−m_c)), and the same over pairs of components for the norm."""
+    """Compute Σ_c π_c ℓ^d |ℓ²I+S_c|^(−½) exp(−½ (x−m_c)'(ℓ²I+S_c)⁻¹(x−m_c)), and for the norm the same over pairs of components."""
     square = require_length(kernel.bandwidth) ** 2
     identity = square * np.eye(target.dimension)
 
-    # e^{−|x − y|²/2ℓ²} is (2πℓ²)^{d/2} times the density of N(x, ℓ²I) at y, and its mean under N(m, S) that multiple
-    # of N(m, ℓ²I + S) at x: the (2π)^{d/2} cancel.  For the norm X − X' ~ N(m − n, S + T) meets the same kernel.
+    # e^{−|x − y|²/2ℓ²} is (2πℓ²)^{d/2} times the density of N(x, ℓ²I) at y.  Its mean under N(m, S) is the same multiple of N(m, ℓ²I + S)
+    # at x: the (2π)^{d/2} cancel.  For the norm, X − X' ~ N(m − n, S + T) takes the place of x.
     def density(x: Array, mean: Array, covariance: Array) -> Array:
         factor = np.linalg.cholesky(covariance + identity)
         whitened = np.linalg.solve(factor, (x - mean).T)

@@ -1,4 +1,4 @@
-"""The sums that a group's embedding takes, one after the other, each in steps: how many there are, what they are of, what comes of them."""
+"""The sums that a group's embedding requires, one after the other: their number, their steps, and the embedding made from them."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from herdcli.schema import Array
 
 
 class EmbeddingSums(Protocol):
-    """One of them."""
+    """One of the sums."""
 
     @property
     def steps(self) -> int:
-        """Steps until they are complete."""
+        """The number of steps until the sums are complete."""
 
     def init(self) -> EmbeddingState:
-        """Nothing summed yet."""
+        """Return the state before the first step."""
 
     def step(self, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
-        """The next blocks."""
+        """Add the next blocks."""
 
 
 @dataclass(frozen=True)
 class PairSums:
-    """Σ_j w_j k(points_i, rows_j) over all pairs."""
+    """The sums Σ_j w_j k(points_i, rows_j) over all pairs."""
 
     problem: kernel_sums.EmbeddingProblem
 
     @property
     def steps(self) -> int:
-        """Steps until they are complete."""
+        """The number of steps until the sums are complete."""
         return kernel_sums.total_steps(self.problem)
 
     def init(self) -> EmbeddingState:
-        """Nothing summed yet."""
+        """Return the state before the first step."""
         return kernel_sums.initial_state(self.problem)
 
     def step(self, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
-        """The next tiles."""
+        """Add the next tiles."""
         return kernel_sums.embedding_step(self.problem, state, map=map)
 
 
 @dataclass(frozen=True)
 class ApproximateEmbedding:
-    """An approximate embedding: μ̃ (N,) at the candidates, ‖μ̃‖², μ̃ as a function of points (n, d), and what it adds."""
+    """An approximate embedding: μ̃ (N,) at the candidates, ‖μ̃‖², μ̃ as a function of points (n, d), and the bounds of its error."""
 
     mean: Array
     norm: float
@@ -65,17 +65,17 @@ class ApproximateEmbedding:
 
 
 class EmbeddingPlan(Protocol):
-    """How one group's embedding is come to."""
+    """The way in which one group's embedding is computed."""
 
     def sums(self, which: int, before: list[EmbeddingState]) -> EmbeddingSums:
-        """Its sums number `which`; before  the complete states of those before it."""
+        """Return the sums number `which`; before  the complete states of the earlier sums."""
 
     def found(self, states: list[EmbeddingState]) -> ApproximateEmbedding | None:
-        """The approximate embedding of complete sums, None where it is exact."""
+        """Return the approximate embedding from complete sums, None if it is exact."""
 
 
 def embedding_plan(problem: SelectionProblem, group: SelectionGroup, number: int) -> EmbeddingPlan:
-    """The plan of a group that has this number among all."""
+    """Return the plan of a group that has this number among all groups."""
     chosen, target = group_approximation(problem, group), group.target
     if chosen is None or not isinstance(target, RowTarget):
         return _ExactPlan(problem, group, number)

@@ -1,11 +1,12 @@
-"""The mean embedding by random Fourier features, and what they may be wrong by.
+"""The mean embedding by random Fourier features, and bounds of its error.
 
-A kernel k(x − y) with k(0) = A and spectral law Λ is A E cos ω·(x − y), ω ~ Λ (Bochner), so that with φ(ω) = Σ_i w_i e^{iω·x_i}
+Let Λ be the spectral distribution of a kernel k(x − y) with k(0) = A.  The kernel is A E cos ω·(x − y), ω ~ Λ (Bochner), so that
+with φ(ω) = Σ_i w_i e^{iω·x_i}
 
     μ(x) = A E Re[φ(ω)* e^{iω·x}],      ‖μ‖² = A E |φ(ω)|²,
 
-and means over R draws of ω stand for both.  Their bounds are Bernstein's, with variances ≤ A‖μ‖²: of |φ|² for the norm, and for μ at N
-candidates at once by the union over them.
+and means over R samples of ω replace both expectations.  Their bounds are Bernstein's, with variances ≤ A‖μ‖²: for the norm the bound of
+|φ|², and for μ at N candidates a union bound over them.
 Source: Rahimi & Recht (2007); Boucheron, Lugosi & Massart (2013), sec. 2.8, for the inequality.
 """
 
@@ -24,11 +25,11 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BLOCK = 1 << 19  # angles of a block
-BLOCKS = 16  # of a step
+BLOCKS = 16  # blocks of a step
 
 
 def kernel_amplitude(kernel: Kernel) -> float:
-    """A = k(0).  Raises BadUsage for kernels without a spectral density."""
+    """Return A = k(0).  Raises BadUsage for kernels without a spectral density."""
     if isinstance(kernel, k.ConstantKernel) and kernel.value >= 0:
         return kernel.value
     if isinstance(kernel, k.CompositeKernel):
@@ -40,10 +41,10 @@ def kernel_amplitude(kernel: Kernel) -> float:
 
 
 def sample_frequencies(kernel: Kernel, random: np.random.Generator, count: int, dimension: int) -> Array:
-    """(count, d) draws from the spectral law of the kernel.
+    """Sample frequencies (count, d) from the spectral distribution of the kernel.
 
     Gaussian: N(0, 1/ℓ²).  Laplace: independent Cauchy of scale 1/ℓ.  Matérn of smoothness ν: Student's t with 2ν degrees.
-    Rational quadratic: normal with a variance that is Gamma(α, 1/α), of which the inverse multiquadric is α = ½.
+    Rational quadratic: normal with a variance that is Gamma(α, 1/α); the inverse multiquadric has α = ½.
     Products add frequencies, sums mix them by k(0).
     """
     shape = (count, dimension)
@@ -72,18 +73,21 @@ def sample_frequencies(kernel: Kernel, random: np.random.Generator, count: int, 
 
 
 def rows_per_block(size: int) -> int:
-    """Rows whose angles are taken at one time."""
+    """Return the number of rows whose angles are computed at a time."""
     return max(1, BLOCK // size)
 
 
 def count_steps(size: int, rows: int) -> int:
-    """Steps over all rows."""
+    """Return the number of steps over all rows."""
     return math.ceil(rows / (rows_per_block(size) * BLOCKS))
 
 
 @dataclass(frozen=True)
 class CharacteristicSums:
-    """Σ_i w_i cos ω·(x_i − c) and the same of sines, (2R,), of rows X (n, d) with weights (n,); frequencies (R, d), c (d,)."""
+    """The sums Σ_i w_i cos ω·(x_i − c) and the same of sines, (2R,).
+
+    The rows are X (n, d) with weights (n,); frequencies (R, d), c (d,).
+    """
 
     frequencies: Array
     centre: Array
@@ -92,11 +96,11 @@ class CharacteristicSums:
 
     @property
     def steps(self) -> int:
-        """Steps over all rows."""
+        """The number of steps over all rows."""
         return count_steps(len(self.frequencies), len(self.X))
 
     def init(self) -> EmbeddingState:
-        """Nothing summed yet."""
+        """Return the state before the first step."""
         return EmbeddingState(0, np.zeros(2 * len(self.frequencies)))
 
     def step(self, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
@@ -114,7 +118,7 @@ class CharacteristicSums:
 
 @dataclass(frozen=True)
 class FourierEmbedding:
-    """μ̃ at points (N, d): A/R Σ_r C_r cos ω_r·(x − c) + S_r sin ω_r·(x − c), with the sums (2R,) of `CharacteristicSums`."""
+    """The embedding μ̃ at points (N, d): A/R Σ_r C_r cos ω_r·(x − c) + S_r sin ω_r·(x − c), with the sums (2R,) of `CharacteristicSums`."""
 
     frequencies: Array
     centre: Array
@@ -123,15 +127,15 @@ class FourierEmbedding:
 
     @property
     def steps(self) -> int:
-        """Steps over all points."""
+        """The number of steps over all points."""
         return count_steps(len(self.frequencies), len(self.points))
 
     def init(self) -> EmbeddingState:
-        """No point done."""
+        """Return the state before the first point."""
         return EmbeddingState(0, np.zeros(len(self.points)))
 
     def step(self, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
-        """The next blocks of points."""
+        """Compute the next blocks of points."""
         R = len(self.frequencies)
 
         def of_block(rows: slice) -> Array:
@@ -145,7 +149,7 @@ class FourierEmbedding:
         return state
 
     def at(self, points: Array) -> Array:
-        """(n,) μ̃ at other points (n, d)."""
+        """Compute μ̃ (n,) at other points (n, d)."""
         wave = replace(self, points=points)
         state = wave.init()
         while state.step < wave.steps:
@@ -154,23 +158,24 @@ class FourierEmbedding:
 
 
 def _step_blocks(step: int, size: int, rows: int) -> list[slice]:
-    """The blocks of rows of one step."""
+    """Return the blocks of rows of one step."""
     height = rows_per_block(size)
     begins = range(step * BLOCKS * height, (step + 1) * BLOCKS * height, height)
     return [slice(begin, min(begin + height, rows)) for begin in begins if begin < rows]
 
 
 def squared_norm(kernel: Kernel, sums: Array) -> float:
-    """‖μ̃‖² = A/R Σ_r |φ(ω_r)|² of the sums (2R,)."""
+    """Compute ‖μ̃‖² = A/R Σ_r |φ(ω_r)|² from the sums (2R,)."""
     return kernel_amplitude(kernel) * float(np.square(sums).sum()) / (len(sums) // 2)
 
 
 def fourier_error(kernel: Kernel, sums: Array, points: int) -> Added:
-    """The bounds, at so many points, of the sums (2R,); all hold at once with probability 1 − LEVEL."""
+    """Compute the bounds for this number of points from the sums (2R,); all hold at once with probability 1 − LEVEL."""
     A, R, found = kernel_amplitude(kernel), len(sums) // 2, squared_norm(kernel, sums)
     unit = A / R
-    # Q = A|φ|² ≥ 0 has E Q² ≤ A‖μ‖², so that ‖μ̃‖² ≥ ‖μ‖² − √(2 A ‖μ‖² L/R) but with probability e^−L (no other term: Q is not
-    # negative); solved for ‖μ‖, and √(2σ²L/R) + 2bL/3R beyond it for means of R terms with variance σ² at most b from their mean.
+    # Q = A|φ|² ≥ 0 has E Q² ≤ A‖μ‖², so that with probability 1 − e^−L, ‖μ̃‖² ≥ ‖μ‖² − √(2 A ‖μ‖² L/R) (there is no other term, since Q is
+    # not negative).  This is solved for ‖μ‖.  Means of R terms with variance σ² and at most b from their mean exceed it by √(2σ²L/R) +
+    # 2bL/3R.
     least = math.log(3.0 / LEVEL)
     root = math.sqrt(0.5 * unit * least)
     highest = min(A, (root + math.sqrt(root * root + found)) ** 2)

@@ -1,9 +1,10 @@
-"""Herding rows that are seen once and kept nowhere: their embedding on the span of landmarks, and some of them as candidates.
+"""Herding of rows that are read once and not stored: their embedding on the span of landmarks, and some of them as candidates.
 
-Every row goes into the sums of `nystrom`, whose bound of ‖μ − μ̃‖ grows block by block and holds whatever order the rows come in, though
-landmarks are drawn from the first block: rows unlike those make the bound large, not wrong.  The candidates are a uniform sample of all
-rows without replacement: each row has a random key, and the rows of smallest keys stay.  Atoms are then chosen among these against μ̃.
-Source: Vitter (1985) for samples of streams, with keys as Efraimidis & Spirakis (2006).
+Every row is added to the sums of `nystrom`, whose bound of ‖μ − μ̃‖ grows block by block and holds for any order of the rows.  The
+landmarks are sampled from the first block: rows unlike those make the bound large, but not wrong.  The candidates are a uniform sample of
+all rows without replacement: each row has a random key, and the rows with the smallest keys stay.  Atoms are then chosen among them to
+match μ̃.
+Source: Vitter (1985) for samples of streams, with keys as in Efraimidis & Spirakis (2006).
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ class StreamSource(Protocol):
     """Rows that arrive block by block."""
 
     def block(self, step: int, proof: Array) -> tuple[Array, Array] | None:
-        """Rows (n, d) and weights (n,) of block `step`, None after the last one.
+        """Return the rows (n, d) and weights (n,) of block `step`, or None after the last one.
 
-        Blocks before it are passed over; DataError where their digest is not the proof (32,).
+        Earlier blocks are skipped.  Raises DataError if their digest is not the proof (32,).
         """
 
     def proof(self) -> Array:
-        """(32,) uint8 the digest of all blocks so far."""
+        """Return the digest (32,) uint8 of all blocks so far."""
 
 
 @dataclass
 class StreamState:
-    """What is known after `step` blocks."""
+    """The sketch after `step` blocks."""
 
     step: int
     ended: bool
@@ -57,14 +58,14 @@ class StreamState:
     proof: Array = array("32", "digest of all rows so far", kind="u")
 
     def validate(self) -> None:
-        """Raise DataError for more rows kept than seen."""
+        """Raise DataError if more rows are kept than were seen."""
         if self.rows < 0 or int((self.key < 1).sum()) > self.rows:
             raise DataError(f"keeps {int((self.key < 1).sum())} of {self.rows} rows")
 
 
 @dataclass(frozen=True)
 class StreamSketching:
-    """Rows of a source, as an algorithm: landmarks (R, d) and as many candidates as `kept`."""
+    """The sketching of a source's rows as an algorithm, with landmarks (R, d) and `kept` candidates."""
 
     sketch: nystrom.NystromSums
     source: StreamSource
@@ -74,13 +75,13 @@ class StreamSketching:
     state = StreamState  # the type of its states
 
     def init(self) -> StreamState:
-        """No row seen."""
+        """Return the state before the first row."""
         R, d = self.sketch.landmarks.shape
         empty = np.zeros((self.kept, d)), np.full(self.kept, 2.0), np.zeros(self.kept, dtype=np.int64)
         return StreamState(0, False, 0, np.zeros(R + 1), np.zeros(2), *empty, np.zeros(32, dtype=np.uint8))
 
     def step(self, state: StreamState) -> StreamState:
-        """One block of rows, or the end."""
+        """Add one block of rows, or end."""
         found = self.source.block(state.step, state.proof)
         if found is None:
             state.ended = True
@@ -94,7 +95,7 @@ class StreamSketching:
         return state
 
     def _keep(self, state: StreamState, X: Array, weights: Array) -> None:
-        """The candidates of smallest keys among those so far and the rows of a block that have a weight."""
+        """Keep the candidates with the smallest keys among those so far and the rows of a block that have a weight."""
         able = np.flatnonzero(weights)
         keys = generator(self.seed, Purpose.RESERVOIR, step=state.step).random(len(X))[able]
         able, keys = able[keys < state.key.max()], keys[keys < state.key.max()]
@@ -109,23 +110,23 @@ class StreamSketching:
         return state.ended
 
     def memory(self) -> int:
-        """Candidates twice, the landmarks' Gram matrix and its factor, and what the atoms' choice takes of the candidates."""
+        """The size of two copies of the candidates, the landmarks' Gram matrix and factor, and the selection among candidates."""
         R, d = self.sketch.landmarks.shape
         return int(8 * self.kept * (4 * d + 16) + 24 * R * R + (32 << 20))
 
     def progress(self, state: StreamState) -> RunProgress:
-        """How many rows have been read; nobody knows how many there are."""
+        """Return the progress with the number of rows read; the total is unknown."""
         return RunProgress(state.step, None, f"{state.rows} rows")
 
     def result(self, state: StreamState) -> StreamState:
-        """The last state.  Raises DataError where nothing was read that has a weight."""
+        """Return the last state.  Raises DataError if no row with a weight was read."""
         if not state.spread[0] > 0:
             raise DataError("weights of rows must be finite, not negative and not all 0")
         return state
 
 
 def group_from_stream(stream: StreamSketching, state: StreamState, count: int) -> tuple[SelectionGroup, Array]:
-    """The group whose atoms stand for all rows that were seen, and the numbers (N,) of its candidates among them."""
+    """Make the group whose atoms represent all rows that were read, with the numbers (N,) of its candidates among them."""
     there = np.flatnonzero(state.key < 1)
     points, total = state.points[there], float(state.spread[0])
     alpha, norm, bound = stream.sketch.projection(state.sums / total)
@@ -138,6 +139,6 @@ def group_from_stream(stream: StreamSketching, state: StreamState, count: int) -
 
 
 def sketch_landmarks(kernel: Kernel, X: Array, weights: Array, size: int, seed: int) -> nystrom.NystromSums:
-    """Landmarks among the first rows X (n, d) with weights (n,)."""
+    """Choose landmarks among the first rows X (n, d) with weights (n,)."""
     chosen = nystrom.sample_landmarks(generator(seed, Purpose.LANDMARKS), weights, size)
     return nystrom.NystromSums(kernel, X[chosen], X[:0], weights[:0])

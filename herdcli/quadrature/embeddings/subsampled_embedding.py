@@ -1,6 +1,6 @@
-"""The mean embedding of rows drawn with their weights, and what the draw may add.
+"""The mean embedding of rows sampled by their weights, and a bound of the error.
 
-The mean of N independent draws has E‖μ̃ − μ‖ ≤ √(E k(x, x)/N), and another draw in place of one moves it by D/N at most, D the largest
+The mean of N independent samples has E‖μ̃ − μ‖ ≤ √(E k(x, x)/N).  Replacing one sample moves it by D/N at most, D the largest
 distance between features; so ‖μ̃ − μ‖ exceeds √(E k(x, x)/N) + D √(log(1/δ)/2N) with probability δ at most.
 Source: McDiarmid (1989); Shawe-Taylor & Cristianini (2004), sec. 4.1, for means of features.
 """
@@ -17,8 +17,8 @@ from herdcli.schema import Array
 
 
 def sampling_error(kernel: Kernel, own: Array, weights: Array, count: int) -> Added:
-    """The bound of ‖μ − μ̃‖ of so many draws from rows with k(x, x) own (n,) and weights (n,) that sum to 1."""
-    # |Φ − Φ'|² = k(x, x) + k(y, y) − 2k(x, y) ≤ 4 max k(x, x), and half of that where k is nowhere negative.
+    """Compute the bound of ‖μ − μ̃‖ for `count` samples from rows with k(x, x) own (n,) and weights (n,) that sum to 1."""
+    # |Φ − Φ'|² = k(x, x) + k(y, y) − 2k(x, y) ≤ 4 max k(x, x), and half of that if k is nowhere negative.
     widest = math.sqrt((2.0 if _is_nonnegative(kernel) else 4.0) * float(own[weights > 0].max(initial=0.0)))
     mean = math.sqrt(max(float(exact_arithmetic.product(own, weights)), 0.0) / count)
     return Added(distance=mean + widest * math.sqrt(float(exact_arithmetic.log(1.0 / LEVEL)) / (2.0 * count)))

@@ -1,4 +1,4 @@
-"""Kernel values of a few rows with many: what rules take a block at a time, rather than a row, or all pairs in sums."""
+"""Kernel values between a few rows and many, for rules that need a block at a time rather than one row or sums over all pairs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from herdcli.quadrature.kernels.kernel_functions import GaussianKernel, Kernel
 from herdcli.quadrature.kernels.point_sums import GaussianPoints, PointEvaluator
 from herdcli.schema import Array
 
-BLAS_FROM = 33  # columns from which products of rows are left to BLAS
+BLAS_FROM = 33  # columns from which products of rows are computed by BLAS
 
 
 def kernel_matrix(kernel: Kernel, X: Array, Y: Array) -> Array:
-    """(n, m) values of rows X (n, d) and Y (m, d); of the Gaussian in many columns by one product, to rounding of |x|² + |y|²."""
+    """Compute kernel values (n, m) of rows X (n, d) and Y (m, d).
+
+    The Gaussian in many columns is computed by one matrix product, with the rounding error of |x|² + |y|².
+    """
     if isinstance(kernel, JointKernel):
         return kernel_matrix(kernel.rows, X[:, :-1], Y[:, :-1]) * kernel.label.matrix(X[:, -1:], Y[:, -1:])
     if not isinstance(kernel, GaussianKernel) or X.shape[1] < BLAS_FROM:
@@ -25,7 +28,7 @@ def kernel_matrix(kernel: Kernel, X: Array, Y: Array) -> Array:
 
 
 def _gaussian_block(a: Array, b: Array, own: Array, other: Array) -> Array:
-    """(n, m) values 2^(a·b − |a|²/2 − |b|²/2) ≤ 1 of columns a (d, n), b (d, m) and their half squares."""
+    """Compute 2^(a·b − |a|²/2 − |b|²/2) ≤ 1 (n, m) from columns a (d, n), b (d, m) and their half squares."""
     exponent = exact_arithmetic.product(np.ascontiguousarray(a.T), np.ascontiguousarray(b))
     exponent -= own[:, None]
     exponent -= other
@@ -34,14 +37,14 @@ def _gaussian_block(a: Array, b: Array, own: Array, other: Array) -> Array:
 
 
 class KernelColumns:
-    """k of any rows with the N candidates, some rows at a time."""
+    """Kernel values between any rows and the N candidates, for some rows at a time."""
 
     def __init__(self, kernel: Kernel, points: Array, values: PointEvaluator) -> None:
         self.kernel, self.points, self.evaluator = kernel, points, values
         self.halves: Array | None = None
 
     def of(self, rows: Array) -> Array:
-        """(r, N) values of rows (r, d)."""
+        """Compute the values (r, N) of rows (r, d)."""
         packed = self.evaluator
         if isinstance(packed, GaussianPoints) and rows.shape[1] >= BLAS_FROM:
             b = packed.columns[:, : packed.count]

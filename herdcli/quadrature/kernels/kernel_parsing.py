@@ -1,4 +1,4 @@
-"""Kernels as text: `gaussian:0.5`, `bernoulli:1`, `gaussian*hamming+0.1*linear`; and the choice of length scales."""
+"""The text notation of kernels, as in `gaussian:0.5`, `bernoulli:1`, `gaussian*hamming+0.1*linear`; and the choice of length scales."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = (
 
 
 def parse_kernel(text: str) -> k.Kernel:
-    """The kernel of a text: terms joined by +, factors by *, numbers are weights.  Raises BadUsage."""
+    """Parse a kernel: terms are joined by +, factors by *, numbers are weights.  Raises BadUsage."""
     if text.strip().lower().startswith("stein"):
         return _parse_stein(text)
     if joint_kernels.MARK in text:
@@ -53,7 +53,7 @@ def _parse_stein(text: str) -> SteinKernel:
 
 
 def _split_at(text: str, mark: str) -> list[str]:
-    """Parts between marks; the + of `features:x+xx` and of exponents such as 1e+3 is none."""
+    """Split a text at marks, except at the + of `features:x+xx` and of exponents such as 1e+3."""
     if mark == "+":
         text = re.sub(r"(?<=[\d.])e\+", "e\1", text.replace("x+xx", "x\0xx"), flags=re.IGNORECASE)
     return [part.strip().replace("x\0xx", "x+xx").replace("e\1", "e+") for part in text.split(mark)]
@@ -117,10 +117,10 @@ FACTORIES: dict[str, Callable[..., k.Kernel]] = {
 
 
 def inexact_part(kernel: k.Kernel) -> k.Kernel | None:
-    """The kernel, or the part of a sum or product, whose values `numerics.exact_arithmetic` does not make the same on all machines; None if
-    all are.
+    """Return the kernel, or the part of a sum or product, whose values may differ between machines; None if there is none.
 
-    These take powers that are no whole numbers from the C library, or factors of matrices from LAPACK.
+    `numerics.exact_arithmetic` does not cover kernels with powers that are not integers, which come from the C library, or with matrix
+    factorisations, which come from LAPACK.
     """
     if isinstance(kernel, k.CompositeKernel):
         return next((found for part in kernel.parts if (found := inexact_part(part)) is not None), None)
@@ -131,11 +131,11 @@ def inexact_part(kernel: k.Kernel) -> k.Kernel | None:
 
 
 def choose_length_scales(kernel: k.Kernel, X: Array, rule: float | Literal["median"], seed: int) -> k.Kernel:
-    """The kernel with every open length scale chosen, and the centre of `energy` at the mean of X (n, d).
+    """Choose every open length scale of a kernel, and set the centre of `energy` to the mean of X (n, d).
 
     rule  a length, or "median": the median distance between rows (between ≤ 2000 rows drawn from the seed), in the
           kernel's own metric.
-    Raises DataError where all rows are equal, so that there is no distance to go by.
+    Raises DataError if all rows are equal, so that there is no positive distance.
     """
     if isinstance(kernel, k.CompositeKernel):
         return replace(kernel, parts=tuple(choose_length_scales(part, X, rule, seed) for part in kernel.parts))
@@ -156,7 +156,10 @@ def choose_length_scales(kernel: k.Kernel, X: Array, rule: float | Literal["medi
 
 
 def median_distance(X: Array, metric: str, seed: int) -> float:
-    """The median distance between two rows of X (n, d); between unequal rows where more than half of the pairs are equal."""
+    """Compute the median distance between two rows of X (n, d).
+
+    If more than half of the pairs are equal, it is the median between unequal rows.
+    """
     from scipy.spatial.distance import pdist
 
     if len(X) > MEDIAN_ROWS:

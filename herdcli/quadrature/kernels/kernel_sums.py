@@ -1,9 +1,8 @@
-"""Kernel sums over points: a point against all candidates, weighted atoms, and the n² mean embedding.
+"""Kernel sums over points: one point against all candidates, weighted atoms, and the n² mean embedding.
 
-The Gaussian kernel goes through compiled tiles (`fast.gaussian_*`), as do other radial kernels and Bernoulli's
-(`fast.kernel_*`), explicit features through their moments, every
-other kernel through `kernel.matrix` in blocks.  Tiles and the order of their sums depend on the number of points
-alone, so any number of workers gives the same bits.
+The Gaussian kernel is computed by compiled tiles (`fast.gaussian_*`), as are other radial kernels and Bernoulli's
+(`fast.kernel_*`); explicit features by their moments; every other kernel by `kernel.matrix` in blocks.  Tiles and the order
+of their sums depend on the number of points alone, so any number of workers gives the same bits.
 Source: Chen, Welling & Smola (2010), the embedding μ(x) = E k(x, X); the tiling is ours.
 """
 
@@ -27,15 +26,15 @@ from herdcli.quadrature.kernels.point_sums import GENERIC_BLOCK, LANES, Gaussian
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-ROWS, COLUMNS = 256, 8192  # of a tile
-BLAS_FROM = 33  # columns from which products of rows are left to BLAS
+ROWS, COLUMNS = 256, 8192  # size of a tile
+BLAS_FROM = 33  # columns from which products of rows are computed by BLAS
 TILES_PER_STEP = 64
 Map = Callable[..., Iterable[Any]]
 
 
 @dataclass
 class EmbeddingState:
-    """Sums so far.  `embedding_step` counts strips of rows."""
+    """The sums so far.  `embedding_step` counts strips of rows."""
 
     step: int
     sums: Array = array("n", "Σ_j w_j k(y_i, x_j), complete when every strip is done", kind="f")
@@ -45,7 +44,7 @@ class EmbeddingState:
 class EmbeddingProblem:
     """The embedding of weighted rows at points: sums_i = Σ_j w_j k(points_i, rows_j).
 
-    points (n, d), rows (N, d) float64; `symmetric` says they are the same array, and half the work is done.
+    points (n, d), rows (N, d) float64; if `symmetric`, they are the same array, and only half of the values are computed.
     """
 
     kernel: Kernel
@@ -57,17 +56,17 @@ class EmbeddingProblem:
 
 
 class TilePlan(Protocol):
-    """How a kernel's tiles are computed."""
+    """The way in which a kernel's tiles are computed."""
 
     size: tuple[int, int]
-    weights: Array  # (N,) or more, those of the rows first; tiles take them as they are when they are made
+    weights: Array  # (N,) or more, those of the rows first, prepared for the tiles
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Sums (r,) over the columns for the r rows, and with `both` sums (c,) over the rows for the c columns, else None."""
+        """Compute sums (r,) over the columns for the r rows, and with `both` sums (c,) over the rows for the c columns, else None."""
 
 
 def embedding_problem(kernel: Kernel, points: Array, rows: Array, weights: Array, *, precision: str = "float64") -> EmbeddingProblem:
-    """The embedding of rows (N, d) with weights (N,) at points (n, d); pass the same array twice for the symmetric case."""
+    """Make the embedding of rows (N, d) with weights (N,) at points (n, d); pass the same array twice for the symmetric case."""
     plan: TilePlan
     folded = kernel.folded(points.shape[1]) if isinstance(kernel, JointKernel) else None
     if folded is not None:
@@ -84,17 +83,17 @@ def embedding_problem(kernel: Kernel, points: Array, rows: Array, weights: Array
 
 
 def initial_state(problem: EmbeddingProblem) -> EmbeddingState:
-    """Nothing summed yet."""
+    """Return the state before the first step."""
     return EmbeddingState(0, np.zeros(len(problem.points)))
 
 
 def strips_per_step(size: tuple[int, int], rows: int) -> int:
-    """Strips of one step: about TILES_PER_STEP tiles."""
+    """Return the number of strips of one step: about TILES_PER_STEP tiles."""
     return max(1, TILES_PER_STEP // max(1, -(-rows // size[1])))
 
 
 def count_steps(kernel: Kernel, points: int, rows: int) -> int:
-    """Steps of the embedding of so many rows at so many points."""
+    """Return the number of steps of the embedding for these numbers of points and rows."""
     folded = isinstance(kernel, JointKernel) and kernel.folded(2) is not None
     compiled = folded or isinstance(kernel, GaussianKernel) or radial_profile(kernel, 1) is not None
     size = GaussianTiles.size if compiled else GenericTiles.size
@@ -103,12 +102,12 @@ def count_steps(kernel: Kernel, points: int, rows: int) -> int:
 
 
 def total_steps(problem: EmbeddingProblem) -> int:
-    """Steps until the sums are complete."""
+    """Return the number of steps until the sums are complete."""
     return count_steps(problem.kernel, len(problem.points), len(problem.rows))
 
 
 def embedding_step(problem: EmbeddingProblem, state: EmbeddingState, *, map: Map = map) -> EmbeddingState:
-    """Add the tiles of the next strips, in one order whatever `map` runs them on."""
+    """Add the tiles of the next strips, in the same order for any `map`."""
     per_step = strips_per_step(problem.plan.size, len(problem.rows))
     tiles = [tile for strip in range(state.step * per_step, (state.step + 1) * per_step) for tile in _strip_tiles(problem, strip)]
     for (rows, columns, both), (down, across) in zip(tiles, map(lambda tile: problem.plan.tile(*tile), tiles), strict=True):
@@ -120,7 +119,7 @@ def embedding_step(problem: EmbeddingProblem, state: EmbeddingState, *, map: Map
 
 
 def _strip_tiles(problem: EmbeddingProblem, strip: int) -> Iterator[tuple[slice, slice, bool]]:
-    """(rows, columns, both sums wanted?) of a strip: all columns, or in the symmetric case those from the diagonal on."""
+    """Yield (rows, columns, both sums) for a strip: all columns, or in the symmetric case those from the diagonal on."""
     height, width = problem.plan.size
     start, stop = strip * height, min((strip + 1) * height, len(problem.points))
     if start >= stop:
@@ -135,7 +134,7 @@ def _strip_tiles(problem: EmbeddingProblem, strip: int) -> Iterator[tuple[slice,
 
 
 class GenericTiles:
-    """Tiles by `kernel.matrix`."""
+    """Tiles that are computed by `kernel.matrix`."""
 
     size = (ROWS, GENERIC_BLOCK // ROWS)
 
@@ -143,7 +142,7 @@ class GenericTiles:
         self.kernel, self.points, self.rows, self.weights = kernel, points, rows, weights
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Sums (r,) over the columns, and with `both` (c,) over the rows."""
+        """Compute sums (r,) over the columns, and with `both` sums (c,) over the rows."""
         values = kernel_matrix(self.kernel, self.points[rows], self.rows[columns])
         return exact_arithmetic.product(values, self.weights[columns]), exact_arithmetic.product(
             self.weights[rows], values
@@ -151,7 +150,7 @@ class GenericTiles:
 
 
 class RadialTiles:
-    """Compiled tiles of a kernel with a `Profile`."""
+    """Compiled tiles of a kernel with a `RadialProfile`."""
 
     size = (ROWS, COLUMNS)
 
@@ -165,7 +164,7 @@ class RadialTiles:
         self.weights = weights
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Sums (r,) over the columns, padded to LANES with weights of 0, and with `both` (c,) over the rows."""
+        """Compute sums (r,) over the columns, padded to LANES with weights of 0, and with `both` sums (c,) over the rows."""
         wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
         a, b = self.left.columns[:, rows], self.right.columns[:, wide]
         weights, own = self.weights[columns], self.weights[rows] if both else np.ones(rows.stop - rows.start)
@@ -179,9 +178,11 @@ class RadialTiles:
 
 
 class GaussianTiles:
-    """Compiled tiles.  Of rows that are not far out |x|²/2 moves from the exponent into the weights (see fast.gaussian_tile).
+    """Compiled tiles of the Gaussian kernel.
 
-    A tile with far rows is taken in parts: only what meets a far row is computed from differences.
+    For rows that are not far from the centre, |x|²/2 is moved from the exponent into the weights (see fast.gaussian_tile).
+
+    A tile with far rows is computed in parts: only pairs with a far row are computed from differences.
     """
 
     size = (ROWS, COLUMNS)
@@ -192,13 +193,13 @@ class GaussianTiles:
         self.left = self.right if points is rows else GaussianPoints(kernel, points, centre=centre, dtype=dtype)
         halves = [0.5 * np.square(side.columns, dtype=np.float64).sum(axis=0) for side in (self.left, self.right)]
         self.far = [half > (60.0 if dtype == np.float64 else 28.0) for half in halves]
-        # of the finished sums, left and right; 1 for far rows, whose kernel values are complete
+        # factors of the finished sums, left and right; 1 for far rows, whose kernel values are complete
         self.factors = [np.where(far, 1.0, exact_arithmetic.exp2(-half)) for far, half in zip(self.far, halves, strict=True)]
         self.weights = np.zeros(self.right.columns.shape[1])
         self.weights[: len(weights)] = weights
 
     def tile(self, rows: slice, columns: slice, both: bool) -> tuple[Array, Array | None]:
-        """Sums (r,) over the columns, and with `both` (c,) over the rows; in parts where some rows or columns are far."""
+        """Compute sums (r,) over the columns, and with `both` (c,) over the rows; in parts if some rows or columns are far."""
         wide = slice(columns.start, -(-columns.stop // LANES) * LANES)
         weights = self.weights[wide]
         if wide.stop > columns.stop:
@@ -214,7 +215,7 @@ class GaussianTiles:
 def _combine_tile_parts(
     whole: TileColumns, far_rows: Array, far_columns: Array, row_factors: Array, column_factors: Array
 ) -> tuple[Array, Array]:
-    """Both sums of a tile with far rows or columns, from its parts."""
+    """Combine both sums of a tile with far rows or columns from its parts."""
     down, across = np.zeros(whole.a.shape[1]), np.zeros(whole.b.shape[1])
     for i in (np.flatnonzero(~far_rows), np.flatnonzero(far_rows)):
         for j in (np.flatnonzero(~far_columns), np.flatnonzero(far_columns)):
@@ -232,7 +233,7 @@ def _combine_tile_parts(
 
 @dataclass(frozen=True)
 class TileColumns:
-    """Columns a (d, na), b (d, nb), their weights in float64; wa None: only the sums over b are wanted."""
+    """The columns a (d, na), b (d, nb) of a tile, and their weights in float64; wa None: only the sums over b are computed."""
 
     a: Array
     wa: Array | None
@@ -240,20 +241,23 @@ class TileColumns:
     wb: Array
 
     def part(self, i: Array, j: Array) -> TileColumns:
-        """Rows i (na',) and columns j (nb',) alone, these padded to LANES with columns of weight 0."""
+        """Select rows i (na',) and columns j (nb',), these padded to LANES with columns of weight 0."""
         room = -(-len(j) // LANES) * LANES
         b, wb = np.zeros((len(self.b), room), dtype=self.b.dtype), np.zeros(room)
         b[:, : len(j)], wb[: len(j)] = self.b[:, j], self.wb[j]
         return TileColumns(np.ascontiguousarray(self.a[:, i]), None if self.wa is None else np.ascontiguousarray(self.wa[i]), b, wb)
 
     def products(self, row_factors: Array, column_factors: Array) -> tuple[Array, Array]:
-        """Sums (na,) and (nb,) of 2^(−|a−b|²/2) = 2^(−|a|²/2) 2^(a·b) 2^(−|b|²/2), the outer factors (na,), (nb,) given."""
+        """Compute sums (na,) and (nb,) by products, given the outer factors (na,), (nb,).
+
+        It uses 2^(−|a−b|²/2) = 2^(−|a|²/2) 2^(a·b) 2^(−|b|²/2).
+        """
         wa = None if self.wa is None else self.wa * row_factors
         down, across = self._sums(wa, self.wb * column_factors, differences=False)
         return down * row_factors, across * column_factors
 
     def differences(self) -> tuple[Array, Array]:
-        """Sums (na,) and (nb,), exponents from the differences themselves."""
+        """Compute sums (na,) and (nb,), with exponents from the differences themselves."""
         return self._sums(self.wa, self.wb, differences=True)
 
     def _sums(self, given: Array | None, weights: Array, *, differences: bool) -> tuple[Array, Array]:
@@ -268,7 +272,7 @@ class TileColumns:
 
 
 def _blas_tile(a: Array, wa: Array, b: Array, wb: Array, down: Array, across: Array) -> None:
-    """A tile in pieces whose products BLAS makes."""
+    """Compute a tile in pieces whose products are made by BLAS."""
     for left in range(0, b.shape[1], 1024):
         part = slice(left, left + 1024)
         piece = np.empty_like(down)

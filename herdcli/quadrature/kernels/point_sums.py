@@ -1,4 +1,4 @@
-"""Kernel sums at points, one row at a time: what selection asks of a candidate again and again; whole embeddings are in kernel_sums.py."""
+"""Kernel sums at points, one row at a time, as selection needs them repeatedly; whole embeddings are in kernel_sums.py."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from herdcli.schema import Array
 
 LANES = 16
 LOG2_E = 1.4426950408889634
-GENERIC_BLOCK = 1 << 20  # entries of a block of kernel values
-MOST_LABELS = 64  # up to which atoms of one label are taken together
+GENERIC_BLOCK = 1 << 20  # kernel values of a block
+MOST_LABELS = 64  # labels up to which atoms with the same label are combined
 
 
 class PointEvaluator(Protocol):
     """Kernel values between arbitrary rows and the n fixed points."""
 
     def values(self, row: Array) -> Array:
-        """(n,) float64 k(row, x_i) for one row (d,); the caller may overwrite it."""
+        """Compute k(row, x_i) (n,) float64 for one row (d,); the caller may overwrite the result."""
 
     def combine(self, rows: Array, weights: Array) -> Array:
-        """(n,) Σ_u w_u k(row_u, x_i)."""
+        """Compute Σ_u w_u k(row_u, x_i) (n,)."""
 
 
 def make_evaluator(kernel: Kernel, points: Array) -> PointEvaluator:
-    """The fastest evaluator of a kernel on points (n, d) float64."""
+    """Return the fastest evaluator of a kernel on points (n, d) float64."""
     if isinstance(kernel, FeatureKernel):
         return FeaturePoints(kernel, points)
     if isinstance(kernel, GaussianKernel):
@@ -61,17 +61,17 @@ def make_evaluator(kernel: Kernel, points: Array) -> PointEvaluator:
 
 
 class GenericPoints:
-    """Any kernel, by `kernel.matrix`."""
+    """The evaluator of any kernel, by `kernel.matrix`."""
 
     def __init__(self, kernel: Kernel, points: Array) -> None:
         self.kernel, self.points = kernel, points
 
     def values(self, row: Array) -> Array:
-        """(n,) k(row, x_i) of a row (d,)."""
+        """Compute k(row, x_i) (n,) for a row (d,)."""
         return np.ascontiguousarray(self.kernel.matrix(self.points, row[None])[:, 0])
 
     def combine(self, rows: Array, weights: Array) -> Array:
-        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,), in blocks of the points."""
+        """Compute Σ_u w_u k(row_u, x_i) (n,) for rows (m, d) and weights (m,), in blocks of the points."""
         out = np.empty(len(self.points))
         block = max(1, GENERIC_BLOCK // max(1, len(rows)))
         for start in range(0, len(out), block):
@@ -80,10 +80,10 @@ class GenericPoints:
 
 
 class FeaturePoints(GenericPoints):
-    """Explicit features: weighted atoms by their moments, whatever their number."""
+    """The evaluator of explicit features: weighted atoms enter by their moments, for any number of them."""
 
     def combine(self, rows: Array, weights: Array) -> Array:
-        """(n,) Σ_u w_u k(row_u, x_i) from Σ w x (d,) and Σ w xx' (d, d)."""
+        """Compute Σ_u w_u k(row_u, x_i) (n,) from Σ w x (d,) and Σ w xx' (d, d)."""
         return moment_embedding(
             self.kernel, self.points, exact_arithmetic.product(weights, rows), exact_arithmetic.product((rows * weights[:, None]).T, rows)
         )[0]
@@ -100,19 +100,19 @@ class GaussianPoints:
         self.columns = self.packed(points)
 
     def packed(self, rows: Array) -> Array:
-        """(d, n) columns of rows (n, d), n padded with zeros."""
+        """Convert rows (n, d) to columns (d, n), n padded with zeros."""
         columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES), dtype=self.dtype)
         np.multiply((rows - self.centre).T, self.scale, out=columns[:, : len(rows)], casting="same_kind")
         return columns
 
     def values(self, row: Array) -> Array:
-        """(n,) 2^(−|a − b_i|²/2) of a row (d,), centred and scaled like the points."""
+        """Compute 2^(−|a − b_i|²/2) (n,) for a row (d,), centred and scaled like the points."""
         out = np.empty(self.columns.shape[1])
         fast.gaussian_values((row - self.centre) * self.scale, self.columns, out)
         return out[: self.count]
 
     def combine(self, rows: Array, weights: Array) -> Array:
-        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,): one tile, exponents from differences."""
+        """Compute Σ_u w_u k(row_u, x_i) (n,) for rows (m, d) and weights (m,): one tile, with exponents from differences."""
         atoms = self.packed(rows)
         padded = np.zeros(atoms.shape[1])
         padded[: len(weights)] = weights
@@ -122,7 +122,7 @@ class GaussianPoints:
 
 
 class JointPoints:
-    """Rows with a label behind them: the evaluators of both kernels."""
+    """The evaluator of rows that end with a label, from the evaluators of both kernels."""
 
     def __init__(self, kernel: JointKernel, points: Array) -> None:
         self.kernel, self.points = kernel, points
@@ -130,13 +130,16 @@ class JointPoints:
         self.label = GenericPoints(kernel.label, np.ascontiguousarray(points[:, -1:]))
 
     def values(self, row: Array) -> Array:
-        """(n,) k_x k_y of a row (d + 1,)."""
+        """Compute k_x k_y (n,) for a row (d + 1,)."""
         found = self.rows.values(row[:-1])
         found *= self.label.values(row[-1:])
         return found
 
     def combine(self, rows: Array, weights: Array) -> Array:
-        """(n,) Σ_u w_u k(row_u, x_i): of few labels those of each label together, times its k_y."""
+        """Compute Σ_u w_u k(row_u, x_i) (n,).
+
+        With few labels the atoms of each label are combined, and multiplied by their k_y.
+        """
         labels, place = np.unique(rows[:, -1], return_inverse=True)
         if len(labels) > MOST_LABELS:
             return GenericPoints(self.kernel, self.points).combine(rows, weights)
@@ -159,9 +162,9 @@ class RadialProfile:
 
 
 def radial_profile(kernel: Kernel, dimension: int) -> RadialProfile | None:
-    """The kernel as compiled tiles compute it, None where they do not.
+    """Return the kernel in the form that compiled tiles compute, None for other kernels.
 
-    2^−u with u = s log₂ e is e^−s, so columns carry the kernel's rate and log₂ e.
+    2^−u with u = s log₂ e is e^−s, so columns include the kernel's rate and log₂ e.
     """
     binary = LOG2_E
     if isinstance(kernel, LaplaceKernel):
@@ -193,26 +196,26 @@ class RadialPoints:
         self.norms = self.norms_of(points)
 
     def packed(self, rows: Array) -> Array:
-        """(d, n) columns of rows (n, d), n padded with zeros."""
+        """Convert rows (n, d) to columns (d, n), n padded with zeros."""
         columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES))
         moved = rows - self.centre if self.shifted else rows
-        if isinstance(self.kernel, BernoulliKernel):  # the circle: {x}, and 1 stays 1
+        if isinstance(self.kernel, BernoulliKernel):  # the columns are periodic: {x}, but 1 stays 1
             moved = np.where((rows < 0) | (rows > 1), rows - np.floor(rows), rows)
         np.multiply(moved.T, self.profile.scale, out=columns[:, : len(rows)])
         return columns
 
     def norms_of(self, rows: Array) -> Array:
-        """(n,) ½|x| where the kernel has it, else 0."""
+        """Compute ½|x| (n,) if the kernel contains it, else 0."""
         return 0.5 * self.kernel.norms(rows) if isinstance(self.kernel, EnergyKernel) else np.zeros(len(rows))
 
     def values(self, row: Array) -> Array:
-        """(n,) k(row, x_i) of a row (d,): factor·u + offset + both half norms."""
+        """Compute k(row, x_i) (n,) for a row (d,): factor·u + offset + both half norms."""
         out = np.empty(self.columns.shape[1])
         fast.kernel_values(self.profile.kind, np.ascontiguousarray(self.packed(row[None])[:, 0]), self.columns, out)
         return np.asarray(out[: self.count] * self.profile.factor + (self.profile.offset + self.norms_of(row[None])[0]) + self.norms)
 
     def combine(self, rows: Array, weights: Array) -> Array:
-        """(n,) Σ_u w_u k(row_u, x_i) of rows (m, d) and weights (m,): one tile, completed."""
+        """Compute Σ_u w_u k(row_u, x_i) (n,) for rows (m, d) and weights (m,): one tile, then `completed`."""
         atoms = self.packed(rows)
         padded = np.zeros(atoms.shape[1])
         padded[: len(weights)] = weights
@@ -221,21 +224,24 @@ class RadialPoints:
         return self.completed(out[: self.count], self.norms, weights, self.norms_of(rows))
 
     def completed(self, sums: Array, norms: Array, weights: Array, other: Array) -> Array:
-        """(n,) Σ_j w_j k(x_i, y_j) from Σ_j w_j u_ij, half norms of x_i (n,), weights and half norms of y_j (m,)."""
+        """Compute Σ_j w_j k(x_i, y_j) (n,) from Σ_j w_j u_ij, half norms of x_i (n,), weights and half norms of y_j (m,)."""
         total = float(weights.sum())
         shared = self.profile.offset * total + float(exact_arithmetic.product(weights, other))
         return np.asarray(sums * self.profile.factor + shared + norms * total)
 
 
 def depends_on_moments(kernel: Kernel) -> bool:
-    """Is the kernel's embedding a function of the first two moments, so that no n² sum is needed?"""
+    """Whether the kernel's embedding is a function of the first two moments, so that no n² sum is needed."""
     if isinstance(kernel, CompositeKernel):
         return not kernel.product and all(depends_on_moments(part) for part in kernel.parts)
     return isinstance(kernel, (FeatureKernel, ConstantKernel)) or (isinstance(kernel, PolynomialKernel) and kernel.degree <= 2)
 
 
 def moment_embedding(kernel: Kernel, points: Array, mean: Array, second: Array | None) -> tuple[Array, float]:
-    """(n,) μ(points) and ‖μ‖² of a distribution with mean (d,) and second moments E xx' (d, d), for `depends_on_moments` kernels."""
+    """Compute μ(points) (n,) and ‖μ‖² of a distribution with mean (d,) and second moments E xx' (d, d).
+
+    The kernel must satisfy `depends_on_moments`.
+    """
     if isinstance(kernel, CompositeKernel):
         parts = [moment_embedding(part, points, mean, second) for part in kernel.parts]
         return np.sum([part[0] for part in parts], axis=0), sum(part[1] for part in parts)

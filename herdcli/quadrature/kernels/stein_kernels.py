@@ -1,11 +1,11 @@
-"""Stein's kernels: made of another kernel k and the score s = ∇ log p so that their mean under p is 0 everywhere.
+"""Stein kernels, made from another kernel k and the score s = ∇ log p so that their mean under p is 0 everywhere.
 
     k_p(x, y) = ∇x·∇y k + ∇x k · s(y) + ∇y k · s(x) + k s(x)·s(y),      E_p k_p(X, y) = 0 for every y
 
-The distance of weighted points from p is then ‖Σ w Φ‖ = √(w'K w), the kernel Stein discrepancy, for which neither draws from p nor its
-normaliser are needed.  A row of these kernels is a point and its score, side by side: (n, 2d).
+The distance of weighted points from p is then ‖Σ w Φ‖ = √(w'K w), the kernel Stein discrepancy.  It requires neither samples from p nor
+its normaliser.  A row of these kernels is a point followed by its score: (n, 2d).
 
-With δ = x − y, a metric Λ = R R', q = δ'Λδ, v = |Λδ|², c = (s(x) − s(y))·Λδ and τ = tr Λ the two kernels k here give
+With δ = x − y, a metric Λ = R R', q = δ'Λδ, v = |Λδ|², c = (s(x) − s(y))·Λδ and τ = tr Λ, the two kernels k here give
 
     imq       k = (1 + q)^(−½)    k_p = −3 v (1 + q)^(−5/2) + (τ + c) (1 + q)^(−3/2) + s(x)·s(y) (1 + q)^(−½)
     gaussian  k = e^(−q/2)        k_p = (τ − v + c + s(x)·s(y)) e^(−q/2)
@@ -28,15 +28,18 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BASES = ("imq", "gaussian")
-BLOCK = 512  # rows that are prepared at one time
-LANES = 16  # a multiple of which the columns are
-SINGULAR = 1e-12  # of the largest eigenvalue of a covariance: a direction below it is not there
+BLOCK = 512  # rows that are prepared at a time
+LANES = 16  # the number of columns is padded to a multiple of this
+SINGULAR = 1e-12  # relative to the largest eigenvalue of a covariance: smaller eigenvalues count as 0
 Metric = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
 class SteinKernel:
-    """k_p on rows (n, 2d) of points and scores, with Λ = 1/ℓ² or, for smpcov, the inverse of the points' covariance."""
+    """The Stein kernel k_p on rows (n, 2d) of points and scores.
+
+    The metric Λ is 1/ℓ² or, for smpcov, the inverse of the points' covariance.
+    """
 
     base: Literal["imq", "gaussian"]
     bandwidth: float | None = None
@@ -44,7 +47,7 @@ class SteinKernel:
     metric: Metric | None = None
 
     def root(self, dimension: int) -> Array:
-        """R (d, d), lower triangular."""
+        """Return R (d, d), lower triangular."""
         if not self.smpcov:
             return np.eye(dimension) / require_length(self.bandwidth)
         if self.metric is None:
@@ -52,7 +55,7 @@ class SteinKernel:
         return np.linalg.cholesky(np.array(self.metric))
 
     def matrix(self, X: Array, Y: Array) -> Array:
-        """(n, m) k_p of rows X (n, 2d) and Y (m, 2d)."""
+        """Compute k_p (n, m) of rows X (n, 2d) and Y (m, 2d)."""
         d = X.shape[1] // 2
         R, centre = self.root(d), Y[:, :d].mean(axis=0)
         u, t, s, r = (X[:, :d] - centre) @ R, (Y[:, :d] - centre) @ R, X[:, d:], Y[:, d:]
@@ -61,16 +64,16 @@ class SteinKernel:
         return self._values(squared_distances(u, t), squared_distances(v, w), cross, s @ r.T, float(np.square(R).sum()))
 
     def _values(self, q: Array, v: Array, c: Array, product: Array, trace: float) -> Array:
-        """k_p of the quantities above, each of any one shape."""
+        """Compute k_p from the quantities above, each of the same shape."""
         if self.base == "gaussian":
             return np.asarray(np.exp(-0.5 * q) * (trace - v + c + product))
-        # (1 + q)^(−5/2) and the rest by one root: with h = (1 + q)^(−½), −3v h⁵ + (τ + c) h³ + (s·s') h
+        # (1 + q)^(−5/2) and the other powers from one root: with h = (1 + q)^(−½), −3v h⁵ + (τ + c) h³ + (s·s') h
         h = 1.0 / np.sqrt(1.0 + q)
         square = h * h
         return np.asarray(h * (product + square * (trace + c - 3.0 * v * square)))
 
     def diagonal(self, X: Array) -> Array:
-        """(n,) k_p(x, x) = τ + |s(x)|² of rows X (n, 2d)."""
+        """Compute k_p(x, x) = τ + |s(x)|² (n,) of rows X (n, 2d)."""
         d = X.shape[1] // 2
         return np.asarray(np.square(self.root(d)).sum() + np.einsum("ni,ni->n", X[:, d:], X[:, d:]))
 
@@ -80,13 +83,13 @@ class SteinKernel:
             raise DataError("rows for a Stein kernel need as many columns of scores as of points")
 
     def text(self) -> str:
-        """As it is typed, the length that was chosen included."""
+        """Return the text of the kernel, with the chosen length."""
         metric = "smpcov" if self.smpcov else None if self.bandwidth is None else shortest_number(self.bandwidth)
         return f"stein:{self.base}" + (f",{metric}" if metric else "")
 
 
 def parse_stein(text: str) -> SteinKernel:
-    """The kernel of `imq`, `gaussian,2.5`, `imq,smpcov` …  Raises ValueError."""
+    """Parse `imq`, `gaussian,2.5`, `imq,smpcov` ….  Raises ValueError."""
     if "+" in text or "*" in text:
         raise ValueError("Stein kernels have no sums and products")
     base, _, metric = (part.strip() for part in text.partition(","))
@@ -104,7 +107,7 @@ def parse_stein(text: str) -> SteinKernel:
 
 
 def set_covariance(kernel: SteinKernel, X: Array) -> SteinKernel:
-    """The kernel with the metric of points X (n, d).  Raises DataError where their covariance is singular."""
+    """Return the kernel with the metric of points X (n, d).  Raises DataError if their covariance is singular."""
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(X, rowvar=False)))
     if values[0] <= SINGULAR * values[-1]:
         raise DataError("the covariance of the columns is singular", hint="leave out columns that depend on others, or use stein:imq")
@@ -114,25 +117,25 @@ def set_covariance(kernel: SteinKernel, X: Array) -> SteinKernel:
 
 @dataclass(frozen=True)
 class ScoreTarget:
-    """A law known by its score alone, at points of which each row holds its own: `dimension` columns of both together."""
+    """A distribution known only by its score at given points; each row is a point and its score, `dimension` columns in total."""
 
     dimension: int
     name: str = "stein"
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
-        """BadUsage: there are no draws (count, 2d)."""
+        """Raise BadUsage: it has no samples (count, 2d)."""
         raise _no_sampling_error()
 
     def quantile(self, u: Array) -> Array:
-        """BadUsage: there is no inverse CDF at u (n, 2d)."""
+        """Raise BadUsage: it has no inverse CDF at u (n, 2d)."""
         raise _no_sampling_error()
 
     def box(self) -> tuple[Array, Array]:
-        """BadUsage: there are no corners (2d,)."""
+        """Raise BadUsage: it has no corners (2d,)."""
         raise _no_sampling_error()
 
     def moments(self) -> tuple[Array, Array | None]:
-        """BadUsage: there is no mean (2d,)."""
+        """Raise BadUsage: it has no mean (2d,)."""
         raise _no_sampling_error()
 
 
@@ -141,12 +144,15 @@ def _no_sampling_error() -> BadUsage:
 
 
 def points_without_scores(kernel: Kernel, rows: Array) -> Array:
-    """The points of a kernel's rows: for Stein's without their scores."""
+    """Return the points of a kernel's rows: for Stein kernels without their scores."""
     return rows[:, : rows.shape[1] // 2] if isinstance(kernel, SteinKernel) else rows
 
 
 class SteinPoints:
-    """k_p against fixed rows: what depends on one row alone is computed once, and a column reads them all once."""
+    """The evaluator of k_p against fixed rows.
+
+    Terms of one row alone are computed once, and each column of values takes one pass over the rows.
+    """
 
     def __init__(self, kernel: SteinKernel, points: Array) -> None:
         n, d = len(points), points.shape[1] // 2
@@ -161,12 +167,12 @@ class SteinPoints:
                 np.einsum("in,in->n", x, y, out=own)
 
     def values(self, row: Array) -> Array:
-        """(n,) k_p(row, x_i) of a row (2d,)."""
+        """Compute k_p(row, x_i) (n,) for a row (2d,)."""
         d, R = len(self.root), self.root
         u, s = (row[:d] - self.centre) @ R, row[d:]
         v, trace = R @ u, float(np.square(R).sum())
         # Products of this row with all others as functions of (u_i, s_i), where v_i = R u_i:  u·u_i,  s·v_i + s_i·v = (R's)·u_i + v·s_i,
-        # s·s_i,  and  v·v_i = (R'v)·u_i.  Where the metric is that of a length, Λ = 1/ℓ², |v|² is |u|²/ℓ².
+        # s·s_i,  and  v·v_i = (R'v)·u_i.  If the metric is that of a length, Λ = 1/ℓ², |v|² is |u|²/ℓ².
         metric = self.kernel.smpcov
         own = np.array([u @ u, s @ v, v @ v if metric else trace / d, trace])
         out = np.empty(self.columns.shape[1])
@@ -174,7 +180,7 @@ class SteinPoints:
         return out[: self.count]
 
     def combine(self, rows: Array, weights: Array) -> Array:
-        """(n,) Σ_u w_u k_p(row_u, x_i)."""
+        """Compute Σ_u w_u k_p(row_u, x_i) (n,)."""
         found = np.zeros(self.count)
         for row, weight in zip(rows, weights, strict=True):
             found += weight * self.values(row)

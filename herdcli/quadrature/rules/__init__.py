@@ -6,7 +6,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """The state of the sequential rules, under the path that pickles of earlier versions have."""
+    """Return the state class of the sequential rules under the path in pickles of earlier versions."""
     if name != "State":
         raise AttributeError(f"herdcli.quadrature.rules has no {name!r}")
     from herdcli.quadrature.rules.sequential_rules import State

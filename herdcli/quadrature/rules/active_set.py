@@ -1,8 +1,8 @@
-"""Conditional gradients that can also take weight away: away steps, pairwise, blended pairwise.
+"""Conditional gradients that can also remove weight: away steps, pairwise steps and blended pairwise steps.
 
-Each iteration has the best candidate w = argmin ⟨g − μ, Φ(x)⟩ and, of the atoms in use, the worst a and the best s:
+In each iteration w = argmin ⟨g − μ, Φ(x)⟩ is the best candidate; a is the worst and s the best of the atoms in use:
 
-    away      g moves towards Φ(w), or away from Φ(a) where that descends faster
+away      g moves towards Φ(w), or away from Φ(a) if that descends faster
     pairwise  weight moves from a to w
     bpcg      weight moves from a to s while that descends faster than w, else g moves towards Φ(w)
 
@@ -21,16 +21,16 @@ from herdcli.quadrature.rules.rule import Choice, Chosen, Rule
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_index
 
-PER_ATOM = 50  # iterations allowed for each atom wanted
+PER_ATOM = 50  # iterations allowed per requested atom
 
 
 @dataclass
 class State:
-    """Atoms in use and their weights.  `active_set_step` counts iterations; `size` atoms are in use."""
+    """The atoms in use and their weights.  `active_set_step` counts iterations; `size` atoms are in use."""
 
     step: int
     size: int
-    ended: str  # "" while running, else why it ended
+    ended: str  # "" while running, otherwise the reason for the end
     index: Array = array("m", "candidates in use", kind="i")
     weight: Array = array("m", "their weights, of sum 1", kind="f", finite=True)
     mmd: Array = array("m", "‖g − μ‖ when t = 1 … m atoms were last in use, NaN where they never were", kind="f")
@@ -46,7 +46,7 @@ class State:
 
 @dataclass(frozen=True)
 class ActiveSetProblem:
-    """A space with candidates, a rule (away, pairwise or bpcg), and the number of atoms wanted."""
+    """A space with candidates, a rule (away, pairwise or bpcg), and the requested number of atoms."""
 
     space: CandidateSpace
     rule: str
@@ -54,7 +54,7 @@ class ActiveSetProblem:
 
 
 def initial_state(problem: ActiveSetProblem) -> State:
-    """One atom: the candidate nearest to μ."""
+    """Return the state with one atom: the candidate nearest to μ."""
     space, count = problem.space, problem.count
     first = space.lowest_best(space.single_point_scores)
     state = State(
@@ -73,7 +73,7 @@ def initial_state(problem: ActiveSetProblem) -> State:
 
 
 def extend_state(problem: ActiveSetProblem, state: State) -> State:
-    """The same state with room for the problem's count of atoms."""
+    """Return the same state with memory for the problem's number of atoms."""
     room = max(0, problem.count - len(state.index))
     state.index = np.concatenate([state.index, np.full(room, -1, dtype=np.int64)])
     state.weight = np.concatenate([state.weight, np.zeros(room)])
@@ -84,12 +84,15 @@ def extend_state(problem: ActiveSetProblem, state: State) -> State:
 
 
 def total_steps(problem: ActiveSetProblem) -> int:
-    """Iterations after which a run is capped whatever the number of atoms; each descends, so the last atoms are the best."""
+    """Return the largest number of iterations, for any number of atoms; each iteration descends, so the last atoms are the best."""
     return PER_ATOM * problem.count
 
 
 def active_set_step(problem: ActiveSetProblem, state: State) -> State:
-    """One iteration.  `ended` becomes count (so many atoms are in use), gap or rounding (nothing descends), or cap (iterations)."""
+    """Run one iteration.
+
+    `ended` becomes count (enough atoms are in use), gap or rounding (nothing descends), or cap (too many iterations).
+    """
     space, n = problem.space, state.size
     slope = state.running - space.embedding
     index, weight = state.index[:n], state.weight[:n]
@@ -122,7 +125,7 @@ def _finish(state: State, why: str) -> State:
 
 
 def _inner_products(problem: ActiveSetProblem, state: State) -> tuple[float, float]:
-    """⟨g, g⟩ and ⟨g, μ⟩ from the values at the atoms."""
+    """Compute ⟨g, g⟩ and ⟨g, μ⟩ from the values at the atoms."""
     index, weight = state.index[: state.size], state.weight[: state.size]
     return float(exact_arithmetic.product(weight, state.running[index])), float(
         exact_arithmetic.product(weight, problem.space.embedding[index])
@@ -137,7 +140,7 @@ def _record_trace(problem: ActiveSetProblem, state: State) -> None:
 
 
 def _forward_step(problem: ActiveSetProblem, state: State, w: int) -> bool:
-    """g ← (1−ρ) g + ρ Φ(w)."""
+    """Apply g ← (1−ρ) g + ρ Φ(w)."""
     space = problem.space
     quadratic, linear = _inner_products(problem, state)
     cross, own = float(state.running[w]), float(space.diagonal[w])
@@ -152,11 +155,11 @@ def _forward_step(problem: ActiveSetProblem, state: State, w: int) -> bool:
 
 
 def _away_step(problem: ActiveSetProblem, state: State, a: int) -> bool:
-    """g ← (1+ρ) g − ρ Φ(a), a a position among the atoms."""
+    """Apply g ← (1+ρ) g − ρ Φ(a), where a is a position among the atoms."""
     space, index = problem.space, int(state.index[a])
     quadratic, linear = _inner_products(problem, state)
     cross, own, held = float(state.running[index]), float(space.diagonal[index]), float(state.weight[a])
-    # Along g − Φ(a) the weight of a is (1+ρ) w_a − ρ, which reaches 0 at ρ = w_a/(1 − w_a): the largest step that stays in the hull
+    # Along g − Φ(a) the weight of a is (1+ρ) w_a − ρ, which reaches 0 at ρ = w_a/(1 − w_a): the largest step within the hull
     # (Lacoste-Julien & Jaggi 2015, alg. 1).
     largest = held / (1 - held)
     rate = _clip_step((cross - float(space.embedding[index])) - (quadratic - linear), quadratic - 2 * cross + own, largest)
@@ -169,7 +172,7 @@ def _away_step(problem: ActiveSetProblem, state: State, a: int) -> bool:
 
 
 def _pairwise_step(problem: ActiveSetProblem, state: State, a: int, to: int) -> bool:
-    """Weight from atom number a to candidate `to`."""
+    """Move weight from atom number a to candidate `to`."""
     space, start = problem.space, int(state.index[a])
     values = space.points.values(space.candidates[to])
     down = values - space.points.values(space.candidates[start])
@@ -192,7 +195,7 @@ def _clip_step(slope: float, curvature: float, largest: float) -> float:
 
 
 def _add_weight(state: State, candidate: int, amount: float) -> None:
-    """Add weight to a candidate, taking it into use at the end if it is not."""
+    """Add weight to a candidate, which becomes the last atom if it is not in use."""
     held = np.flatnonzero(state.index[: state.size] == candidate)
     if len(held):
         state.weight[held[0]] += amount
@@ -204,7 +207,7 @@ def _add_weight(state: State, candidate: int, amount: float) -> None:
 
 
 def _drop_zero_weights(state: State) -> None:
-    """Drop atoms without weight."""
+    """Remove atoms without weight."""
     kept = np.flatnonzero(state.weight[: state.size] > 0)
     n = len(kept)
     state.index[:n], state.weight[:n] = state.index[kept], state.weight[kept]
@@ -213,31 +216,31 @@ def _drop_zero_weights(state: State) -> None:
 
 
 class ActiveSetRule(Rule):
-    """Conditional gradients that take weight away from atoms in use."""
+    """The rules that can remove weight from atoms in use, as conditional gradients."""
 
     field = "active"
 
     def steps(self, n: int, count: int) -> int:
-        """Iterations at most."""
+        """Return the largest number of iterations."""
         return PER_ATOM * count
 
     def problem(self, choice: Choice) -> ActiveSetProblem:
-        """Its space and number of atoms."""
+        """Return the space and the number of atoms."""
         return ActiveSetProblem(choice.space, self.name, choice.count)
 
     def begin(self, problem: ActiveSetProblem, saved: State | None) -> State:
-        """One atom, or those of an earlier run."""
+        """Return the state with one atom, or that of an earlier run."""
         return initial_state(problem) if saved is None else extend_state(problem, saved)
 
     def step(self, problem: ActiveSetProblem, state: State) -> State:
-        """One iteration."""
+        """Run one iteration."""
         return active_set_step(problem, state)
 
     def latest_mmd(self, state: State) -> float:
-        """Of the atoms in use."""
+        """Return the MMD of the atoms in use."""
         return float(state.mmd[state.size - 1])
 
     def chosen(self, state: State) -> Chosen:
-        """The atoms in use."""
+        """Return the atoms in use."""
         n = state.size
         return Chosen(state.ended, state.index[:n].copy(), state.weight[:n].copy(), state.mmd[:n], state.gap[:n])

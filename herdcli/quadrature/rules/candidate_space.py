@@ -1,4 +1,4 @@
-"""What every rule chooses from: candidates, the target's embedding at them, and kernel values against them."""
+"""The space from which every rule chooses: candidates, the target's embedding at them, and kernel values with them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from herdcli.quadrature.kernels.point_sums import PointEvaluator
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-TIE = 2.0**-43  # scores that differ by less, relative to the largest k(x, x), are equal: the lowest index wins
+TIE = 2.0**-43  # scores that differ by less, relative to the largest k(x, x), are equal: the lowest index is chosen
 
 
 @dataclass(frozen=True)
 class CandidateSpace:
-    """N candidates (N, d) and what is known of them under a kernel and a target.
+    """N candidates (N, d) with their embedding and kernel under a target.
 
-    embedding (N,) μ at the candidates, norm ‖μ‖², diagonal (N,) k(x, x), points evaluates k against the candidates,
-    mean gives μ at any points (n, d).
+    embedding (N,) μ at the candidates, norm ‖μ‖², diagonal (N,) k(x, x), points evaluates k with the candidates,
+    mean computes μ at any points (n, d).
     """
 
     kernel: Kernel
@@ -35,32 +35,32 @@ class CandidateSpace:
 
     @cached_property
     def single_point_scores(self) -> Array:
-        """(N,) μ(x) − ½k(x, x): what one point of weight 1 is worth, ½‖μ‖² − ½‖Φ(x) − μ‖²."""
+        """Compute the score μ(x) − ½k(x, x) (N,) of one point of weight 1, which is ½‖μ‖² − ½‖Φ(x) − μ‖²."""
         return np.asarray(self.embedding - 0.5 * self.diagonal)
 
     @cached_property
     def scale(self) -> float:
-        """The largest k(x, x), or 1 where all are 0."""
+        """The largest k(x, x), or 1 if all are 0."""
         return float(np.abs(self.diagonal).max(initial=0.0)) or 1.0
 
     def lowest_best(self, score: Array, size: float = 1.0) -> int:
-        """The lowest index at which score (N,) is largest up to rounding; `size` multiplies the scores' scale."""
+        """Return the lowest index at which score (N,) is largest up to rounding; `size` multiplies the scale of the scores."""
         return int(np.argmax(score >= score.max() - TIE * self.scale * size))
 
     def distance(self, quadratic: float, linear: float) -> float:
-        """MMD = ‖Σ w Φ − μ‖ from w'Kw and w'z."""
+        """Compute MMD = ‖Σ w Φ − μ‖ from w'Kw and w'z."""
         return math.sqrt(max(0.0, quadratic - 2.0 * linear + self.norm))
 
 
 def prefix_distances(space: CandidateSpace, atoms: Array, embedding: Array, weights: Array | None = None) -> Array:
-    """(m,) MMD of the first t atoms (m, d) under equal weights, t = 1 … m, or under the first t weights scaled to sum 1."""
+    """Compute the MMD (m,) of the first t atoms (m, d), t = 1 … m, with equal weights or with the first t weights scaled to sum 1."""
     w = np.ones(len(atoms)) if weights is None else weights
     found = np.empty(len(atoms))
     quadratic = linear = total = 0.0
     for t in range(len(atoms)):
         row = space.kernel.matrix(atoms[t : t + 1], atoms[: t + 1])[0]
-        # Σ_uv w_u w_v k gains the row and column of atom t, 2 w_t Σ_{u<t} w_u k +
-        # w_t² k(x_t, x_t); dividing by the sum of the weights is left to the end.
+        # Σ_uv w_u w_v k gains the row and column of atom t, 2 w_t Σ_{u<t} w_u k + w_t² k(x_t, x_t); the division by the sum of the weights
+        # follows at the end.
         quadratic += w[t] * (2.0 * float(exact_arithmetic.product(row[:t], w[:t])) + w[t] * float(row[t]))
         linear += w[t] * float(embedding[t])
         total += w[t]

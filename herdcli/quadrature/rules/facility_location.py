@@ -1,7 +1,7 @@
-"""Facility location: rows S that make Σ_i w_i max_{u in S} k(x_i, x_u) large, one after the other by the largest gain.
+"""Facility location: rows S that make Σ_i w_i max_{u in S} k(x_i, x_u) large, chosen one at a time by the largest gain.
 
-The sum is monotone and submodular (similarities below 0 count as 0), so the greedy choice has at least 1 − 1/e of the best.  A row's gain
-never grows, so what it once was bounds it: only rows whose bound may be the largest are computed anew, some at a time.
+The sum is monotone and submodular (similarities below 0 count as 0), so the greedy choice reaches at least 1 − 1/e of the optimum.  A row's
+gain never increases, so an earlier value is a bound: only rows whose bound may be the largest are computed again, some at a time.
 Source: Nemhauser, Wolsey & Fisher (1978), sec. 4; Minoux (1978) for the bounds.
 """
 
@@ -17,12 +17,12 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_index
 
 BLOCK = 1 << 17  # kernel values of rows whose gains are computed together
-TIE = 2.0**-40  # gains that differ by less, relative to the sum, are equal: the lowest row wins
+TIE = 2.0**-40  # gains that differ by less, relative to the sum, are equal: the lowest row is chosen
 
 
 @dataclass
 class FacilityState:
-    """Rows so far.  `facility_step` is their number; entries from it on are not chosen yet."""
+    """The rows chosen so far.  `facility_step` counts them; later entries are not chosen yet."""
 
     step: int
     ended: str
@@ -40,7 +40,7 @@ class FacilityState:
 
 @dataclass(frozen=True)
 class FacilityProblem:
-    """Kernel values of the rows (N, d), their weights (N,) of sum 1, and how many are wanted."""
+    """Kernel values of the rows (N, d), their weights (N,) of sum 1, and the requested number of rows."""
 
     columns: KernelColumns
     weights: Array
@@ -48,19 +48,19 @@ class FacilityProblem:
 
 
 def initial_state(problem: FacilityProblem) -> FacilityState:
-    """No row, and no bound."""
+    """Return the state without rows or bounds."""
     n = len(problem.weights)
     return FacilityState(0, "", np.full(problem.count, -1, dtype=np.int64), np.zeros(problem.count), np.zeros(n), np.full(n, np.inf))
 
 
 def facility_step(problem: FacilityProblem, state: FacilityState) -> FacilityState:
-    """The row of the largest gain; the lowest of those that are equal to rounding."""
+    """Choose the row of the largest gain, the lowest of rows that are equal to rounding."""
     t, n = state.step, len(problem.weights)
     order, leader = np.argsort(-state.bound, kind="stable"), -np.inf
     size = max(1, BLOCK // n)
     for start in range(0, n, size):
         some = order[start : start + size]
-        # Equal gains count as one: a row whose bound is not below the leader's gain, to rounding, may be it.
+        # Equal gains count as ties: a row may be the choice if its bound is not below the leader's gain, to rounding.
         if state.bound[some[0]] < leader - _rounding_slack(state):
             break
         state.bound[some] = np.minimum(state.bound[some], _coverage_gains(problem, state, some))
@@ -80,47 +80,47 @@ def _rounding_slack(state: FacilityState) -> float:
 
 
 def _coverage_gains(problem: FacilityProblem, state: FacilityState, rows: Array) -> Array:
-    """(r,) Σ_i w_i (k(x_i, row) − best_i)₊."""
+    """Compute Σ_i w_i (k(x_i, row) − best_i)₊ (r,)."""
     values = problem.columns.of(problem.columns.points[rows])
     values -= state.best
     return np.asarray(exact_arithmetic.product(np.maximum(values, 0.0, out=values), problem.weights))
 
 
 class FacilityLocationRule(Rule):
-    """Rows of the largest gain, one after the other."""
+    """The rule that chooses rows one at a time by their gain in coverage."""
 
     field = "located"
 
     def steps(self, n: int, count: int) -> int:
-        """A row in each."""
+        """Return the number of steps, one per row."""
         return count
 
     def values(self, n: int, count: int) -> int:
-        """All pairs once, and gains that are computed anew."""
+        """Return the number of kernel values: all pairs once, and gains that are computed again."""
         return n * (n + 16 * count)
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
-        """Blocks of kernel values besides, and what is known of each row."""
+        """Return the size of blocks of kernel values, and of the arrays for each row."""
         return super().working_bytes(n, d, count) + 8 * (3 * BLOCK + 4 * n)
 
     def problem(self, choice: Choice) -> FacilityProblem:
-        """Kernel values of the rows and their weights."""
+        """Return the kernel values of the rows and their weights."""
         space = choice.space
         return FacilityProblem(KernelColumns(space.kernel, space.candidates, space.points), choice.weights, choice.count)
 
     def begin(self, problem: FacilityProblem, saved: FacilityState | None) -> FacilityState:
-        """No row."""
+        """Return the state without rows."""
         return initial_state(problem)
 
     def step(self, problem: FacilityProblem, state: FacilityState) -> FacilityState:
-        """One row more."""
+        """Choose one more row."""
         return facility_step(problem, state)
 
     def atoms(self, state: FacilityState) -> Array:
-        """The rows so far."""
+        """Return the rows so far."""
         return state.index
 
     def chosen(self, state: FacilityState) -> Chosen:
-        """The rows so far, equal."""
+        """Return the rows so far with equal weights."""
         m = len(state.index)
         return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

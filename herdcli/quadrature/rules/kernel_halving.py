@@ -1,13 +1,13 @@
-"""Kernel halving: rows in pairs, one of each pair to either half, so that the halves' difference stays small in the kernel's space.
+"""Kernel halving: rows are split pair by pair into two halves whose difference stays small in the kernel's space.
 
 With signs ε = −1 for the first half and +1 for the second, f = Σ ε_y k(y, ·) is the difference of the halves.  A pair x, x' with
-α = f(x) − f(x') is left as it is (x to the first half) or exchanged; exchanging has the probability ½ (1 − α/a), within [0, 1],
-which draws f towards 0:  E f_new = f − (α/a) (Φ(x) − Φ(x')).  The threshold a and the variance proxy σ² of f are those of the
+α = f(x) − f(x') keeps its order (x goes to the first half) or is exchanged.  The probability of an exchange is ½ (1 − α/a), within [0, 1],
+which moves f towards 0:  E f_new = f − (α/a) (Φ(x) − Φ(x')).  The threshold a and the variance proxy σ² of f are those of the
 self-balancing walk,
 
     b² = ‖Φ(x) − Φ(x')‖²,   a = max(b σ L, b²),   σ² ← σ² + b² (1 + (b² − 2a) σ²/a²)₊,   L² = 2 log(2/δ')
 
-so |α| ≤ a for all pairs with the probability 1 − Σ δ', and σ ≤ ½ max b (L + 1/L) always.
+so |α| ≤ a for all pairs with probability 1 − Σ δ', and σ ≤ ½ max b (L + 1/L) always.
 Source: Dwivedi & Mackey (2024), kernel thinning, alg. 1a and get_swap_params; (2022), generalized kernel thinning: the target's kernel.
 """
 
@@ -23,56 +23,57 @@ from herdcli.quadrature.kernels.kernel_blocks import kernel_matrix
 from herdcli.quadrature.kernels.kernel_functions import Kernel
 from herdcli.schema import Array
 
-BLOCK = 256  # rows whose signs are told one pair after the other from one block of kernel values
+BLOCK = 256  # rows whose signs are chosen pair by pair from one block of kernel values
 WIDE = kernel_sums.COLUMNS
 
 
 def exchange_threshold(square: float, variance: float, level: float) -> float:
-    """a of b² and σ²; level is L²."""
+    """Compute the threshold a from b² and σ²; level is L²."""
     return max(math.sqrt(square * variance * level), square)
 
 
 def exchange_probability(alpha: float, a: float) -> float:
-    """The probability that a pair is exchanged."""
+    """Compute the probability that a pair is exchanged."""
     return min(1.0, max(0.0, 0.5 * (1.0 - alpha / a)))
 
 
 def grow_variance(square: float, variance: float, a: float) -> float:
-    """σ² after a pair of b² and threshold a > 0."""
-    # σ² + b² (1 + (b² − 2a) σ²/a²)₊: where a = bσL this is (σ − b/L)² + b² as long as that grows, where a = b² it is b².
+    """Compute σ² after a pair of b² and threshold a > 0."""
+    # σ² + b² (1 + (b² − 2a) σ²/a²)₊: if a = bσL this is (σ − b/L)² + b² as long as that increases, if a = b² it is b².
     return variance + square * max(0.0, 1.0 + (square - 2.0 * a) * variance / a**2)
 
 
 def pair_signs(gram: Array, difference: Array, uniforms: Array, variance: float, level: float) -> tuple[Array, float]:
-    """(2p,) signs of p pairs, one after the other, and σ² after them.
+    """Choose the signs (2p,) of p pairs in sequence, and compute σ² after them.
 
-    gram (2p, 2p) k between the rows; difference (2p,) f at them before; uniforms (p,) exchange where they are below the probability.
+    gram (2p, 2p) k between the rows; difference (2p,) f at them before; uniforms (p,): a pair is exchanged if its number is below the
+    probability.
     """
     wide = gram[0::2] - gram[1::2]
-    pairs = wide[:, 0::2] - wide[:, 1::2]  # ⟨Φ(x_p) − Φ(x'_p), Φ(x_q) − Φ(x'_q)⟩, of which the diagonal is b²
+    pairs = wide[:, 0::2] - wide[:, 1::2]  # ⟨Φ(x_p) − Φ(x'_p), Φ(x_q) − Φ(x'_q)⟩, with b² on the diagonal
     slope = difference[0::2] - difference[1::2]
     found = np.empty(len(pairs))
     for p, square in enumerate(np.maximum(np.diag(pairs), 0.0).tolist()):
         found[p] = -1.0
-        if square > 0:  # of equal rows it does not matter which goes where
+        if square > 0:  # for equal rows the choice does not matter
             a = exchange_threshold(square, variance, level)
             if uniforms[p] < exchange_probability(float(slope[p]), a):
                 found[p] = 1.0
             variance = grow_variance(square, variance, a)
-        # f gains Φ(x') − Φ(x), or loses it where the pair is exchanged; so α of the pairs to come gains found·pairs.
+        # f increases by Φ(x') − Φ(x), or decreases by it if the pair is exchanged; so α of later pairs increases by found·pairs.
         slope += found[p] * pairs[p]
     return np.stack([found, -found], axis=1).ravel(), variance
 
 
 class KernelHalving:
-    """f at rows X (n, d) of one node, block by block, by the tiles that embeddings are summed with."""
+    """The function f at rows X (n, d) of one node, computed in blocks by the tiles of the embedding sums."""
 
     def __init__(self, kernel: Kernel, X: Array) -> None:
         self.kernel, self.X = kernel, X
         self.plan = kernel_sums.embedding_problem(kernel, X, X, np.zeros(len(X))).plan if len(X) > BLOCK else None
 
     def difference(self, place: int, stop: int, earlier: Array, map: kernel_sums.Map) -> Array:
-        """(stop − place,) f at the rows from place on, of the signs (place,) of the rows before."""
+        """Compute f (stop − place,) at the rows from `place` on, given the signs (place,) of the rows before."""
         if not place or self.plan is None:
             return np.zeros(stop - place)
         self.plan.weights[:place] = earlier
@@ -86,10 +87,10 @@ class KernelHalving:
         return self.plan.tile(*cut, False)[0]
 
     def block(self, place: int, stop: int) -> Array:
-        """(b, b) k between the rows of a block."""
+        """Compute k (b, b) between the rows of a block."""
         return kernel_matrix(self.kernel, self.X[place:stop], self.X[place:stop])
 
 
 def failure_level(failure: float) -> float:
-    """L² = 2 log(2/δ') of a pair's failure probability δ'."""
+    """Compute L² = 2 log(2/δ') from a pair's failure probability δ'."""
     return 2.0 * float(exact_arithmetic.log(2.0 / failure))

@@ -1,13 +1,13 @@
-"""Kernel thinning and Compress++: halve the rows again and again, take the best of what is left; swap passes follow (`swap`).
+"""Kernel thinning and Compress++: rows are halved repeatedly, and the best of the remaining coresets is refined by swap passes (`swap`).
 
-    kernel-thinning  every half is halved, g times: 2^g coresets of m rows each, n² kernel values in all
-    compress++       four coresets are joined and halved, of which one half stays, up a tree of fours; what is left, about √(n m) rows,
-                     is thinned: m n values for each level of the tree, which is near-linear in n
+kernel-thinning  every half is halved again, g times: 2^g coresets of m rows each, n² kernel values in total
+    compress++       four coresets are joined and halved, and one half is kept, up a tree of fours; the remaining rows, about √(n m),
+                     are thinned: m n values for each level of the tree, which is near-linear in n
 
-Of 2^g coresets and every 2^g-th row (standard thinning) the one nearest to μ goes on to the swap passes, KT-SWAP of the paper.  Rows are
-drawn once from the seed in a random order, count 2^g of them: the number of that form nearest to n, each row about as often as its weight
-says, so that any count and weighted rows will do; of equal weights and n = count 2^g this is a permutation.  A coreset has the failure
-probability ¼, half of the δ = ½ that it is told from.
+Among the 2^g coresets and every 2^g-th row (standard thinning), the one nearest to μ enters the swap passes, KT-SWAP of the paper.  Before
+that, count 2^g rows are drawn once from the seed in a random order, with the g for which their number is nearest to n.  Each row is drawn
+in proportion to its weight, so that any count and weighted rows are possible; with equal weights and n = count 2^g this is a permutation.
+A coreset has the failure probability ¼, half of the δ = ½ in the paper's choice of coreset.
 Source: Dwivedi & Mackey (2024), alg. 1; (2022), target kernel thinning; Shetty, Dwivedi & Mackey (2022), alg. 1 and 2, with 𝔤 = 4.
 """
 
@@ -31,15 +31,18 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_index
 
 FAILURE = 0.5
-OVERSAMPLING = 4  # 𝔤, halvings that compress++ leaves to thinning, at least
-ROWS_PER_STEP = 8192  # of small nodes
-VALUES_PER_STEP = 1 << 24  # of large ones
-CHOICE = 1 << 16  # kernel values of a coreset taken together with others'
+OVERSAMPLING = 4  # 𝔤, least number of halvings that compress++ leaves to thinning
+ROWS_PER_STEP = 8192  # rows of small nodes in a step
+VALUES_PER_STEP = 1 << 24  # kernel values of large nodes in a step
+CHOICE = 1 << 16  # kernel values of coresets that are computed together
 
 
 @dataclass(frozen=True)
 class ThinningRound:
-    """All nodes of `length` rows are halved; `single`: one half of each stays.  level  L² of every pair."""
+    """A round that halves all nodes of `length` rows.
+
+    single  whether only one half of each node is kept.  level  L² of every pair.
+    """
 
     length: int
     single: bool
@@ -47,7 +50,7 @@ class ThinningRound:
 
 
 def thinning_rounds(rule: str, n: int, count: int) -> tuple[list[ThinningRound], int]:
-    """The rounds that leave coresets of `count` rows, and how many of n rows are drawn for them."""
+    """Return the rounds that lead to coresets of `count` rows, and the number of the n rows that are drawn for them."""
     halvings = max(0, round(math.log2(n / count)))
     total = count << halvings
     if rule == "kernel-thinning":
@@ -62,8 +65,9 @@ def thinning_rounds(rule: str, n: int, count: int) -> tuple[list[ThinningRound],
     if not joins:
         return _halving_rounds(total, halvings, FAILURE), total
     compressed, leaf = count << kept, (count << kept) >> joins
-    # Compress++ leaves the share 𝔤/(𝔤 + 2^𝔤 β) of the failure to thinning; a halving of ℓ rows has ℓ²/(4 c² β) of the rest, c what the tree
-    # leaves: the levels of the tree are alike, 4^i halvings of 2c/2^i rows each (Shetty et al. 2022, sec. 4).
+    # Compress++ leaves the share 𝔤/(𝔤 + 2^𝔤 β) of the failure probability to thinning.  A halving of ℓ rows has ℓ²/(4 c² β) of the rest,
+    # where c is the size after the tree: all levels of the tree have equal shares, 4^i halvings of 2c/2^i rows each (Shetty et al. 2022,
+    # sec. 4).
     share = kept / (kept + (1 << kept) * joins)
     lengths = [4 * leaf << i for i in range(joins)]
     failures = [FAILURE * (1 - share) * (length / (2 * compressed)) ** 2 / joins for length in lengths]
@@ -75,24 +79,27 @@ def thinning_rounds(rule: str, n: int, count: int) -> tuple[list[ThinningRound],
 
 
 def _halving_rounds(total: int, halvings: int, failure: float) -> list[ThinningRound]:
-    """Rounds that halve everything: pairs of round j fail with probability 2^j δ/(n g), g rounds (Dwivedi & Mackey 2024, theorem 1)."""
+    """Return rounds that halve all nodes.
+
+    Pairs of round j fail with probability 2^j δ/(n g), g rounds (Dwivedi & Mackey 2024, theorem 1).
+    """
     return [ThinningRound(total >> j, False, kernel_halving.failure_level(failure * 2.0**j / (total * halvings))) for j in range(halvings)]
 
 
 def total_steps(rule: str, n: int, count: int) -> int:
-    """Blocks of pairs of all rounds, and the choice."""
+    """Return the number of steps: blocks of pairs of all rounds, and the final choice."""
     rounds, total = thinning_rounds(rule, n, count)
     return sum(_round_steps(one, size) for one, size in zip(rounds, _round_sizes(rounds, total), strict=True)) + 1
 
 
 def kernel_value_count(rule: str, n: int, count: int) -> int:
-    """Kernel values of all steps, about."""
+    """Estimate the number of kernel values of all steps."""
     rounds, total = thinning_rounds(rule, n, count)
     return sum(size * one.length // 2 for one, size in zip(rounds, _round_sizes(rounds, total), strict=True)) + total * count
 
 
 def _round_sizes(rounds: list[ThinningRound], total: int) -> list[int]:
-    """Rows at the beginning of each round."""
+    """Return the number of rows at the beginning of each round."""
     found = []
     for one in rounds:
         found.append(total)
@@ -101,7 +108,7 @@ def _round_sizes(rounds: list[ThinningRound], total: int) -> list[int]:
 
 
 def _batch_rows(one: ThinningRound) -> int:
-    """Rows of a step: whole nodes, or blocks of one."""
+    """Return the number of rows of a step: whole nodes, or blocks of one node."""
     if one.length <= ROWS_PER_STEP:
         return one.length * (ROWS_PER_STEP // one.length)
     return kernel_halving.BLOCK * max(1, VALUES_PER_STEP // (one.length * kernel_halving.BLOCK))
@@ -114,19 +121,19 @@ def _round_steps(one: ThinningRound, size: int) -> int:
 
 @dataclass
 class ThinningState:
-    """Where the rounds stand.  `thinning_step` counts steps; `place` rows of the round are halved."""
+    """The progress of the rounds.  `thinning_step` counts steps; `place` rows of the current round are halved."""
 
     step: int
     round: int
     place: int
-    variance: float  # σ² of the node that is being halved
+    variance: float  # σ² of the node that is currently halved
     ended: str
     order: Array = array("r", "candidates, node after node", kind="i")
     signs: Array = array("r", "−1 first half, 1 second half, 0 not halved yet", kind="f")
     index: Array = array("m", "the coreset, once it is chosen", kind="i")
 
     def validate(self) -> None:
-        """Raise DataError unless the rows are there."""
+        """Raise DataError unless the rows exist."""
         if not 0 <= self.place <= len(self.order) or self.round < 0:
             raise DataError(f"is at row {self.place} of {len(self.order)}")
         require_index("/order", self.order, 1 << 62, "a candidate")
@@ -134,7 +141,7 @@ class ThinningState:
 
 @dataclass(frozen=True)
 class ThinningProblem:
-    """A space whose candidates are the target's rows, weights (N,) of sum 1, and how they are thinned to `count`."""
+    """A space whose candidates are the target's rows, weights (N,) of sum 1, and the settings of thinning to `count` rows."""
 
     space: CandidateSpace
     weights: Array
@@ -147,16 +154,16 @@ class ThinningProblem:
 
     @cached_property
     def rounds(self) -> list[ThinningRound]:
-        """The rounds, in their order."""
+        """The rounds in their order."""
         return thinning_rounds(self.rule, len(self.weights), self.count)[0]
 
     def uniforms(self, number: int, count: int) -> Array:
-        """(count,) numbers of round `number`."""
+        """Return uniform numbers (count,) of round `number`."""
         return generator(self.seed, Stream.THINNING, unit=self.unit, step=number + 1).random(count)
 
 
 def systematic_sample(weights: Array, count: int, random: np.random.Generator) -> Array:
-    """(count,) rows in a random order, row i ⌊count w_i⌋ or ⌈count w_i⌉ times: systematic sampling (Madow 1949)."""
+    """Sample rows (count,) in a random order, row i ⌊count w_i⌋ or ⌈count w_i⌉ times: systematic sampling (Madow 1949)."""
     order = random.permutation(len(weights))
     edges = np.cumsum(weights[order])
     at = (np.arange(count) + random.random()) * (edges[-1] / count)
@@ -164,7 +171,7 @@ def systematic_sample(weights: Array, count: int, random: np.random.Generator) -
 
 
 def initial_state(problem: ThinningProblem) -> ThinningState:
-    """The rows that are thinned, in their order."""
+    """Return the state with the sampled rows in their order."""
     total = thinning_rounds(problem.rule, len(problem.weights), problem.count)[1]
     if total == len(problem.weights) and np.ptp(problem.weights) == 0:
         order = generator(problem.seed, Stream.THINNING, unit=problem.unit).permutation(total)
@@ -174,7 +181,7 @@ def initial_state(problem: ThinningProblem) -> ThinningState:
 
 
 def thinning_step(problem: ThinningProblem, state: ThinningState) -> ThinningState:
-    """Pairs of one round, or the choice at the end."""
+    """Halve pairs of one round, or choose the coreset at the end."""
     state.step += 1
     if state.round == len(problem.rounds):
         state.index, state.ended = _best_coreset(problem, state.order), "count"
@@ -190,7 +197,7 @@ def thinning_step(problem: ThinningProblem, state: ThinningState) -> ThinningSta
 
 
 def _halve_pairs(problem: ThinningProblem, state: ThinningState, one: ThinningRound, stop: int) -> None:
-    """The pairs of one node as far as `stop`."""
+    """Halve the pairs of one node up to `stop`."""
     node = state.place - state.place % one.length
     problem_node = _node_halving(problem, state, node, one.length)
     uniforms = problem.uniforms(state.round, len(state.order) // 2)
@@ -206,7 +213,7 @@ def _halve_pairs(problem: ThinningProblem, state: ThinningState, one: ThinningRo
 
 
 def _node_halving(problem: ThinningProblem, state: ThinningState, start: int, length: int) -> kernel_halving.KernelHalving:
-    """What a node's kernel sums are made with, kept while it is halved."""
+    """Return the kernel sums of a node, cached while it is halved."""
     key = state.round, start
     if key not in problem._node:
         problem._node.clear()
@@ -216,9 +223,9 @@ def _node_halving(problem: ThinningProblem, state: ThinningState, start: int, le
 
 
 def _next_round(problem: ThinningProblem, state: ThinningState, one: ThinningRound) -> None:
-    """The next round's rows: each node's first half and then its second, or one of them by the toss of a coin."""
+    """Set up the next round's rows: the first half of each node and then the second, or one of them at random."""
     nodes, signs = state.order.reshape(-1, one.length), state.signs.reshape(-1, one.length)
-    # Every pair has one row of either sign, so each half of every node has length/2 rows; a stable sort keeps their order.
+    # Every pair has one row of each sign, so each half of every node has length/2 rows; a stable sort keeps their order.
     sorted_nodes = np.take_along_axis(nodes, np.argsort(signs, axis=1, kind="stable"), axis=1)
     if one.single:
         random = generator(problem.seed, Stream.THINNING, unit=problem.unit, step=state.round + 1 + len(problem.rounds))
@@ -230,7 +237,7 @@ def _next_round(problem: ThinningProblem, state: ThinningState, one: ThinningRou
 
 
 def _best_coreset(problem: ThinningProblem, order: Array) -> Array:
-    """(m,) the coreset nearest to μ: of those of the last round and standard thinning of the rows."""
+    """Return the coreset (m,) nearest to μ: one of the last round, or the standard thinning of the rows."""
     start = initial_state(problem).order
     sets = np.concatenate([order.reshape(-1, problem.count), start[:: len(start) // problem.count][: problem.count][None]])
     # MMD² m² is Σ_uv k − 2 m Σ_u μ + const.
@@ -240,13 +247,13 @@ def _best_coreset(problem: ThinningProblem, order: Array) -> Array:
 
 
 def _coreset_slices(count: int, size: int) -> list[slice]:
-    """Coresets that are taken together: so many that their kernel values fit in a block."""
+    """Return slices of coresets whose kernel values fit in a block."""
     together = max(1, math.isqrt(CHOICE) // size)
     return [slice(i, i + together) for i in range(0, count, together)]
 
 
 def _coreset_norms(problem: ThinningProblem, sets: Array) -> Array:
-    """(s,) Σ_uv k over each of s coresets (s, m)."""
+    """Compute Σ_uv k (s,) over each of s coresets (s, m)."""
     kernel, (s, m) = problem.space.kernel, sets.shape
     rows = problem.space.candidates[sets.ravel()]
     if s == 1:
@@ -261,45 +268,45 @@ def _coreset_norms(problem: ThinningProblem, sets: Array) -> Array:
 
 
 class ThinningRule(Rule):
-    """Rows halved until enough are left."""
+    """The rules that halve rows until `count` are left."""
 
     field = "thinned"
 
     def steps(self, n: int, count: int) -> int:
-        """Blocks of pairs of all rounds, and the choice."""
+        """Return the number of steps: blocks of pairs of all rounds, and the final choice."""
         return total_steps(self.name, n, count)
 
     def values(self, n: int, count: int) -> int:
-        """Of all pairs of the rounds."""
+        """Return the number of kernel values of all pairs of the rounds."""
         return kernel_value_count(self.name, n, count)
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
-        """The rows of a node, packed, besides, and the tiles and blocks of a halving."""
+        """Return the size of the packed rows of a node, and of the tiles and blocks of a halving."""
         total = thinning_rounds(self.name, n, count)[1]
         tiles = 2 * kernel_sums.ROWS * min(total, kernel_sums.COLUMNS) + 4 * kernel_sums.ROWS**2 + CHOICE * 8
         return super().working_bytes(n, d, count) + 8 * total * (2 * d + 8) + 8 * int(tiles)
 
     def passes(self, refine: int) -> int:
-        """At least the one that is its own."""
+        """Return the number of swap passes, at least the one of the algorithm itself."""
         return max(refine, 1)
 
     def problem(self, choice: Choice) -> ThinningProblem:
-        """Its space and the weights of the rows."""
+        """Return the space and the weights of the rows."""
         return ThinningProblem(choice.space, choice.weights, self.name, choice.count, choice.seed, choice.unit, choice.map)
 
     def begin(self, problem: ThinningProblem, saved: ThinningState | None) -> ThinningState:
-        """Rows drawn, none halved."""
+        """Return the state with sampled rows, none of them halved."""
         return initial_state(problem)
 
     def step(self, problem: ThinningProblem, state: ThinningState) -> ThinningState:
-        """One block of pairs, or the choice."""
+        """Halve one block of pairs, or choose the coreset."""
         return thinning_step(problem, state)
 
     def atoms(self, state: ThinningState) -> Array:
-        """The coreset, once it is chosen."""
+        """Return the coreset after it is chosen."""
         return state.index
 
     def chosen(self, state: ThinningState) -> Chosen:
-        """The rows so far, equal."""
+        """Return the chosen rows with equal weights."""
         m = len(state.index)
         return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

@@ -1,4 +1,4 @@
-"""Local search around a candidate: the point of an interval or box near it where ⟨g − μ, Φ(x)⟩ is least."""
+"""Local search around a candidate: the minimum of ⟨g − μ, Φ(x)⟩ in an interval or box around it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from herdcli.quadrature.rules.candidate_space import CandidateSpace
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-PROBES = 17  # per column and round
-ROUNDS = 9  # the bracket shrinks by (PROBES − 1)/2 in each: to 1e-8 of the spacing
-ROUNDING = 2.0**-50  # of a value, relative to the largest k(x, x)
-SWEEPS = 3  # over the columns, in more than one
+PROBES = 17  # probes per column and round
+ROUNDS = 9  # each round shrinks the bracket by (PROBES − 1)/2: to 1e-8 of the spacing in total
+ROUNDING = 2.0**-50  # rounding error of a value, relative to the largest k(x, x)
+SWEEPS = 3  # passes over the columns, if there are several
 
 
 @dataclass(frozen=True)
 class SearchBox:
-    """The box (low, high (d,)) to stay in, and the candidates' spacing (d,) to search within."""
+    """The box (low, high (d,)) of the search, and the spacing (d,) of candidates, which limits its distance."""
 
     low: Array
     high: Array
@@ -25,7 +25,7 @@ class SearchBox:
 
 
 def polish_point(polish: SearchBox, space: CandidateSpace, atoms: Array, weights: Array, pull: float, start: Array) -> Array | None:
-    """The best point near `start` (d,) of f(x) = Σ_u w_u k(x_u, x) − pull·μ(x), None if nothing there is better than it."""
+    """Return the best point near `start` (d,) for f(x) = Σ_u w_u k(x_u, x) − pull·μ(x), None if no point is better than it."""
 
     def objective(points: Array) -> Array:
         found = -pull * space.mean(points)
@@ -40,7 +40,7 @@ def polish_point(polish: SearchBox, space: CandidateSpace, atoms: Array, weights
 
 
 def _search_column(polish: SearchBox, objective: object, point: Array, value: float, j: int) -> tuple[Array, float]:
-    """The best point along column j by shrinking a bracket around the best of evenly spaced probes."""
+    """Find the best point along column j by shrinking a bracket around the best of evenly spaced probes."""
     reach = float(polish.spacing[j])
     for _ in range(ROUNDS):
         probes = np.repeat(point[None], PROBES, axis=0)

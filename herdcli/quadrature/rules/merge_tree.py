@@ -1,13 +1,14 @@
-"""Rows of any number herded block by block: atoms of each block, and of the atoms of every few neighbours again, up to a union that fits.
+"""Herding of any number of rows block by block: the atoms of blocks are merged and herded again until one union of them fits.
 
-Blocks are counted from row 0.  Node j of level l + 1 stands for the nodes j·F … (j + 1)·F − 1 of level l, F so many that the union of their
-atoms stays below `UNION`; where all blocks' atoms fit into one union there is no level between.  A unit of work is a node of a level
-that leaves between 48 and 48·F of them, so that it is a function of the rows' number and the options alone: who makes it changes nothing.
+Blocks are counted from row 0.  Node j of level l + 1 represents the nodes j·F … (j + 1)·F − 1 of level l.  F is the largest number for
+which the union of their atoms stays below `UNION`; if all blocks' atoms fit into one union, there is no level in between.  A unit of work
+is a node of a level with 48 to 48·F nodes.  It is thus a function of the number of rows and the options alone, whichever process computes
+it.
 
     ‖g − μ‖ ≤ ‖g − u‖ + ‖u − μ‖,   u = Σ_c p_c g_c,   ‖u − μ‖ ≤ Σ_c p_c ‖g_c − μ_c‖:
 
-the triangle inequality, at a node with the children c of weights p_c, bounds the MMD of every node's atoms from its rows.
-Source: Bentley & Saxe (1980) for merging by powers; Chen, Welling & Smola (2010), sec. 5, for herding what was herded.
+By the triangle inequality at a node with children c of weights p_c, this bounds the MMD between every node's atoms and its rows.
+Source: Bentley & Saxe (1980) for merging by powers; Chen, Welling & Smola (2010), sec. 5, for herding of herded samples.
 """
 
 from __future__ import annotations
@@ -29,31 +30,31 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
 
-UNION = 1 << 15  # atoms that are herded again at one time
-UNITS = 48  # nodes at least that the work is dealt as, where there are so many
+UNION = 1 << 15  # atoms that are herded together
+UNITS = 48  # least number of nodes that the work is divided into, if there are enough
 
 
 @dataclass(frozen=True)
 class TreeNode:
-    """Atoms that stand for consecutive rows; none where those have no weight."""
+    """Atoms that represent consecutive rows; no atoms if those rows have no weight."""
 
     mass: float  # Σ of the rows' weights
-    error: float  # bound of the MMD between atoms and rows
+    error: float  # bound on the MMD between atoms and rows
     x: Array = array("m d", "atoms, in scaled columns", kind="f", finite=True)
     index: Array = array("m", "row of the input, −1 for a point that is none", kind="i", low=-1)
     weight: Array = array("m", "weights of sum 1", kind="f", finite=True)
-    embedding: str | None = None  # how μ of some block was approximated
+    embedding: str | None = None  # the approximation of μ in some block, as typed
     ended: str = ""
 
     def validate(self) -> None:
-        """Raise DataError for a weight or bound that is none."""
+        """Raise DataError for an invalid weight or bound."""
         if not (0 <= self.mass < np.inf and 0 <= self.error < np.inf) or (self.mass > 0) != (len(self.x) > 0):
             raise DataError(f"has {len(self.x)} atoms for rows of weight {self.mass:g}, within {self.error:g} of them")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlocksShard(Shard):
-    """Nodes of some of the units, and what all shards of a run must have alike."""
+    """Nodes of some of the units, and the settings that all shards of a run share."""
 
     parts: list[TreeNode]
     rows: int
@@ -62,7 +63,7 @@ class BlocksShard(Shard):
     feature_names: list[str] | None = None
 
     def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for atoms of other columns than its own."""
+        """Raise DataError for an impossible shard, and for atoms with other columns than the shard's."""
         super().validate()
         for part in self.parts:
             if part.x.shape[1] != len(self.scale):
@@ -71,7 +72,7 @@ class BlocksShard(Shard):
 
 @dataclass(frozen=True)
 class TreeLayout:
-    """How `rows` rows are herded in blocks of `block`, to `atoms` atoms each."""
+    """The tree in which `rows` rows are herded in blocks of `block`, to `atoms` atoms each."""
 
     rows: int
     block: int
@@ -79,11 +80,11 @@ class TreeLayout:
 
     @property
     def fan(self) -> int:
-        """Children F of a node."""
+        """The number of children F of a node."""
         return max(2, UNION // self.atoms)
 
     def nodes(self, level: int) -> int:
-        """Nodes of a level; those of level 0 are the blocks."""
+        """Return the number of nodes of a level; those of level 0 are the blocks."""
         found = -(-self.rows // self.block)
         for _ in range(level):
             found = -(-found // self.fan)
@@ -91,7 +92,7 @@ class TreeLayout:
 
     @property
     def top(self) -> int:
-        """The level whose nodes' atoms make the last union."""
+        """The level whose nodes' atoms form the last union."""
         return next(level for level in range(64) if self.nodes(level) <= self.fan)
 
     @property
@@ -101,15 +102,15 @@ class TreeLayout:
 
     @property
     def units(self) -> int:
-        """Units of work."""
+        """The number of units of work."""
         return self.nodes(self.level)
 
     def number(self, level: int, node: int) -> int:
-        """Of all nodes the number of one, of which its random numbers are a function; blocks and the last union have the first."""
+        """Return the number of a node among all nodes, which determines its random numbers; blocks and the last union come first."""
         return node if level == 0 else 1 + node + sum(self.nodes(below) for below in range(level))
 
     def tasks(self, level: int, node: int, leaves: int = 0) -> Iterator[TreeTask]:
-        """What makes a node, from the nodes of level `leaves`: children before parents, left before right."""
+        """Yield the tasks that make a node from the nodes of level `leaves`: children before parents, left before right."""
         children = range(node * self.fan, min((node + 1) * self.fan, self.nodes(level - 1))) if level > leaves else range(0)
         for child in children:
             yield from self.tasks(level - 1, child, leaves)
@@ -118,7 +119,7 @@ class TreeLayout:
 
 @dataclass(frozen=True)
 class TreeTask:
-    """A leaf, or a node made of the last `children` nodes."""
+    """The making of a leaf, or of a node from the last `children` nodes."""
 
     level: int
     node: int
@@ -126,15 +127,15 @@ class TreeTask:
 
 
 class LeafSource(Protocol):
-    """Where the nodes of the lowest level come from."""
+    """A source of the nodes of the lowest level."""
 
     def leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
-        """The node, or its rows (n, d) in scaled columns, their weights (n,), not all 0, and the number of the first."""
+        """Return the node, or its rows (n, d) in scaled columns, their weights (n,), not all 0, and the number of the first row."""
 
 
 @dataclass
 class TreeState:
-    """`task` tasks are done; `stack` are the nodes they left, and `inner` is where the choice of the next one's atoms stands."""
+    """The state after `task` tasks: `stack` holds the nodes they left, and `inner` is the state of the next node's selection."""
 
     step: int
     task: int
@@ -143,7 +144,7 @@ class TreeState:
     grows: ClassVar[tuple[str, ...]] = ("stack", "inner")
 
     def validate(self) -> None:
-        """Raise DataError for a place that there is not."""
+        """Raise DataError for an impossible position."""
         if not 0 <= self.task <= self.step or len(self.stack) > self.task:
             raise DataError(f"has {len(self.stack)} nodes after {self.task} tasks")
 
@@ -160,7 +161,7 @@ class _DerivedData:
 
 @dataclass(frozen=True)
 class TreeHerding:
-    """Nodes of a tree, as an algorithm."""
+    """The herding of the nodes of a tree, as an algorithm."""
 
     kernel: Kernel
     settings: selection_problem.SelectionSettings
@@ -173,11 +174,11 @@ class TreeHerding:
     state = TreeState  # the type of its states
 
     def init(self) -> TreeState:
-        """No task done."""
+        """Return the state before the first task."""
         return TreeState(0, 0)
 
     def step(self, state: TreeState) -> TreeState:
-        """A step of the choice of one node's atoms, or a node for which nothing is to be chosen."""
+        """Run one step of the selection of a node's atoms, or make a node that needs no selection."""
         state.step += 1
         known = self._enter(state)
         if known is not None:
@@ -195,7 +196,7 @@ class TreeHerding:
         return state
 
     def _enter(self, state: TreeState) -> TreeNode | None:
-        """Begin the state's task; its node where there is nothing to choose."""
+        """Start the state's task; returns its node if it needs no selection, else None."""
         made, task = self._made, self.tasks[state.task]
         if made.task == state.task:
             return None
@@ -221,7 +222,7 @@ class TreeHerding:
         return None
 
     def _node(self, state: selection_problem.SelectionState) -> TreeNode:
-        """The node of a choice that has ended."""
+        """Return the node of a finished selection."""
         made, result = self._made, state.done[0]
         if made.index is None:
             raise ValueError("no choice was begun")
@@ -242,7 +243,7 @@ class TreeHerding:
         return state.task >= len(self.tasks)
 
     def memory(self) -> int:
-        """Bytes of a choice among a block's rows, or among the largest union."""
+        """The memory of a selection among a block's rows, or among the largest union, in bytes."""
         rows = max(min(self.layout.block, self.layout.rows), min(UNION, self.layout.fan * self.layout.atoms))
         blank = np.broadcast_to(0.0, (rows, self.columns))
         group = selection_problem.SelectionGroup(RowTarget(blank, np.broadcast_to(1.0, rows)), None, self.layout.atoms)
@@ -250,18 +251,18 @@ class TreeHerding:
         return kept + selection.AtomSelection(selection_problem.SelectionProblem(self.kernel, (group,), self.settings)).memory()
 
     def progress(self, state: TreeState) -> RunProgress:
-        """How many blocks and unions are done, and the largest bound so far."""
+        """Return the progress with the number of finished blocks and unions, and the largest bound so far."""
         worst = max((node.error for node in state.stack), default=0.0)
         figure = f"{state.task} of {len(self.tasks)} blocks and unions" + (f", MMD {worst:.3g}" if worst else "")
         return RunProgress(state.step, None, figure, state.task / max(1, len(self.tasks)))
 
     def result(self, state: TreeState) -> list[TreeNode]:
-        """The nodes."""
+        """Return the nodes."""
         return state.stack
 
 
 def unite_nodes(nodes: Sequence[TreeNode]) -> TreeNode:
-    """The union of nodes, each with its share of the weight.  Raises DataError where none has any."""
+    """Make the union of nodes, each with its share of the weight.  Raises DataError if none has any."""
     there = [node for node in nodes if node.mass > 0]
     if not there:
         return nodes[0]
@@ -282,21 +283,21 @@ def unite_nodes(nodes: Sequence[TreeNode]) -> TreeNode:
 
 @dataclass(frozen=True)
 class GivenNodes:
-    """Nodes that were made elsewhere."""
+    """Nodes that were made by other processes."""
 
     nodes: Sequence[TreeNode]
 
     def leaf(self, node: int) -> TreeNode:
-        """One of them."""
+        """Return one of the nodes."""
         return self.nodes[node]
 
 
 def artifact_of_union(value: Any, rows: int, union: TreeNode) -> Any:
-    """The artifact of atoms of the last union as that of all rows, with the bound of what the blocks add."""
+    """Return the artifact of the last union's atoms as that of all rows, with the bound of the blocks' error."""
     if value.summary is None:
         return value
     summary, whole = value.summary, np.array([rows], dtype=np.int64)
-    floor = summary.floor * np.sqrt(len(union.x) / rows)  # of so many rows instead of the union's
+    floor = summary.floor * np.sqrt(len(union.x) / rows)  # for the number of all rows instead of the union's
     embedding = value.embedding or union.embedding
     error = summary.embedding_error if summary.embedding_error is not None or embedding is None else np.zeros(1)
     summary = replace(summary, rows=whole, floor=floor, extra=np.array([union.error]), embedding_error=error)

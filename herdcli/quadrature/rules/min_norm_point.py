@@ -1,6 +1,6 @@
-"""The minimum-norm-point rule: after each new atom the exact minimum over the hull of all atoms in use.
+"""The minimum-norm-point rule: after each new atom, the exact minimum over the hull of all atoms in use.
 
-Source: Wolfe (1976); Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2.  The steps within are those of `simplex`.
+Source: Wolfe (1976); Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2.  The minor steps are those of `simplex`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from herdcli.quadrature.simplex import Hull
 from herdcli.records import dataclass
 from herdcli.schema import Array, array, require_index
 
-PER_ATOM = 10  # major cycles allowed for each atom wanted
-PATIENCE = 5  # refused or useless atoms in a row that mean the limit of rounding
+PER_ATOM = 10  # major cycles allowed per requested atom
+PATIENCE = 5  # consecutive refused or useless atoms after which the limit of rounding is assumed
 
 
 @dataclass
 class State:
-    """The hull in use.  `major_cycle` counts major cycles; `ended` says why the run is over, "" while it is not."""
+    """The hull in use.  `major_cycle` counts major cycles; `ended` is the reason for the end, "" while running."""
 
     step: int
     hull: Hull
@@ -43,14 +43,14 @@ class State:
 
 @dataclass(frozen=True)
 class MinNormPointProblem:
-    """A space with candidates, and the number of atoms wanted."""
+    """A space with candidates, and the requested number of atoms."""
 
     space: CandidateSpace
     count: int
 
 
 def initial_state(problem: MinNormPointProblem) -> State:
-    """One atom: the candidate nearest to μ."""
+    """Return the state with one atom: the candidate nearest to μ."""
     space = problem.space
     first = space.lowest_best(space.single_point_scores)
     hull = simplex.empty_hull(problem.count, space.scale)
@@ -70,7 +70,7 @@ def initial_state(problem: MinNormPointProblem) -> State:
 
 
 def extend_state(problem: MinNormPointProblem, state: State) -> State:
-    """The same state with room for the problem's count of atoms."""
+    """Return the same state with memory for the problem's number of atoms."""
     room = max(0, problem.count - len(state.mmd))
     state.hull = simplex.grow_hull(state.hull, problem.count)
     state.mmd, state.gap = (np.concatenate([trace, np.full(room, np.nan)]) for trace in (state.mmd, state.gap))
@@ -80,20 +80,22 @@ def extend_state(problem: MinNormPointProblem, state: State) -> State:
 
 
 def total_steps(problem: MinNormPointProblem) -> int:
-    """Major cycles after which a run is capped whatever the number of atoms."""
+    """Return the largest number of major cycles, for any number of atoms."""
     return PER_ATOM * problem.count + 100
 
 
 def major_cycle(problem: MinNormPointProblem, state: State) -> State:
-    """One major cycle.  `ended` becomes count (so many atoms are in use), gap or rounding (nothing descends), or cap (cycles)."""
+    """Run one major cycle.
+
+    `ended` becomes count (enough atoms are in use), gap or rounding (nothing descends), or cap (too many cycles).
+    """
     space, hull = problem.space, state.hull
     if hull.size == problem.count:
         return _finish(state, "count")
     slope = state.running - space.embedding
     index = hull.ids[: hull.size]
     level = float(exact_arithmetic.product(slope[index], hull.weight[: hull.size]))
-    # The slope is `level` at all atoms in use, as their weights are a minimum
-    # over their hull; without rounding none of them could be the next.
+    # The slope is `level` at all atoms in use, as their weights minimise over their hull; without rounding none of them could be the next.
     slope[index] = level
     slope[state.refused] = level
     best = space.lowest_best(-slope)
@@ -135,35 +137,35 @@ def _record_trace(problem: MinNormPointProblem, state: State) -> None:
 
 
 class MinNormPointRule(Rule):
-    """The best weights of the atoms in use, after each atom."""
+    """The rule that finds the best weights of the atoms in use after each new atom."""
 
     field = "hull"
 
     def steps(self, n: int, count: int) -> int:
-        """Major cycles at most."""
+        """Return the largest number of major cycles."""
         return PER_ATOM * count + 100
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
-        """The Gram matrix of the atoms, its factors and their copies."""
+        """Return the size of the Gram matrix of the atoms, its factors and their copies."""
         return int(32 * distinct(n, count) ** 2)
 
     def problem(self, choice: Choice) -> MinNormPointProblem:
-        """Its space and number of atoms."""
+        """Return the space and the number of atoms."""
         return MinNormPointProblem(choice.space, choice.count)
 
     def begin(self, problem: MinNormPointProblem, saved: State | None) -> State:
-        """One atom, or those of an earlier run."""
+        """Return the state with one atom, or that of an earlier run."""
         return initial_state(problem) if saved is None else extend_state(problem, saved)
 
     def step(self, problem: MinNormPointProblem, state: State) -> State:
-        """One major cycle."""
+        """Run one major cycle."""
         return major_cycle(problem, state)
 
     def latest_mmd(self, state: State) -> float:
-        """Of the atoms in use."""
+        """Return the MMD of the atoms in use."""
         return float(state.mmd[state.hull.size - 1])
 
     def chosen(self, state: State) -> Chosen:
-        """The atoms in use."""
+        """Return the atoms in use."""
         n = state.hull.size
         return Chosen(state.ended, state.hull.ids[:n].copy(), state.hull.weight[:n].copy(), state.mmd[:n], state.gap[:n])

@@ -1,7 +1,7 @@
-"""Randomly pivoted Cholesky: atoms drawn with probability proportional to what the ones before leave of k(x, x).
+"""Randomly pivoted Cholesky: atoms sampled with probability proportional to the residual of k(x, x) after the earlier atoms.
 
-With the atoms S so far the residual kernel is k(x, y) − k(x, S) K⁻¹ k(S, y); its diagonal d is how far Φ(x) lies from their span.
-A candidate is drawn with the probability w_x d(x)/Σ w d, w the rows' weights; its column gives one more row of the factor F, K ≈ F'F.
+With the atoms S so far the residual kernel is k(x, y) − k(x, S) K⁻¹ k(S, y); its diagonal d is the squared distance of Φ(x) from their
+span.  A candidate is sampled with the probability w_x d(x)/Σ w d, w the rows' weights; its column adds a row to the factor F, K ≈ F'F.
 
 The weights are the best of any sign: w = K⁻¹ z, z = μ at the atoms.  With L the factor at the atoms and y = L⁻¹ z,
 
@@ -25,12 +25,12 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_index
 
-NOTHING = 1e-13  # of k(x, x): a residual below it is rounding
+NOTHING = 1e-13  # relative to k(x, x): a smaller residual is rounding
 
 
 @dataclass
 class CholeskyState:
-    """Atoms so far.  `cholesky_step` is their number; entries from it on are not chosen yet."""
+    """The atoms so far.  `cholesky_step` counts them; later entries are not chosen yet."""
 
     step: int
     ended: str
@@ -49,7 +49,7 @@ class CholeskyState:
 
 @dataclass(frozen=True)
 class CholeskyProblem:
-    """A space with candidates, weights (N,) that pivots are drawn with, and the number of atoms wanted."""
+    """A space with candidates, weights (N,) for sampling pivots, and the requested number of atoms."""
 
     space: CandidateSpace
     weights: Array
@@ -59,7 +59,7 @@ class CholeskyProblem:
 
 
 def initial_state(problem: CholeskyProblem) -> CholeskyState:
-    """No atom: all of k(x, x) is left."""
+    """Return the state without atoms: all of k(x, x) remains."""
     count, total = problem.count, len(problem.space.candidates)
     return CholeskyState(
         step=0,
@@ -73,7 +73,7 @@ def initial_state(problem: CholeskyProblem) -> CholeskyState:
 
 
 def sample_pivot(weights: Array, residual: Array, level: float) -> int:
-    """The candidate at a level in [0, 1) of the distribution ∝ weights·residual (N,), −1 where nothing is left."""
+    """Return the candidate at a level in [0, 1) of the distribution ∝ weights·residual (N,), −1 if nothing remains."""
     edges = np.cumsum(weights * residual)
     if not edges[-1] > 0:
         return -1
@@ -82,7 +82,7 @@ def sample_pivot(weights: Array, residual: Array, level: float) -> int:
 
 
 def cholesky_step(problem: CholeskyProblem, state: CholeskyState) -> CholeskyState:
-    """One atom more.  `ended` becomes count, or rounding where the candidates' span is exhausted."""
+    """Add one atom.  `ended` becomes count, or rounding if the candidates' span is exhausted."""
     space, t = problem.space, state.step
     level = float(generator(problem.seed, Stream.PIVOTS, unit=problem.unit, step=t).random())
     chosen = sample_pivot(problem.weights, state.residual, level)
@@ -96,7 +96,7 @@ def cholesky_step(problem: CholeskyProblem, state: CholeskyState) -> CholeskySta
     row /= root
     row[chosen] = root
     state.index[t], state.factor[t] = chosen, row
-    # L is lower triangular with rows F[:, s_t]', so y_t is what forward substitution leaves of z(s_t).
+    # L is lower triangular with rows F[:, s_t]', so y_t is the remainder of z(s_t) in forward substitution.
     state.along[t] = (float(space.embedding[chosen]) - float(exact_arithmetic.product(earlier, state.along[:t]))) / root
     state.residual -= np.square(row)
     state.residual[state.residual <= NOTHING * space.diagonal] = 0.0
@@ -109,46 +109,46 @@ def cholesky_step(problem: CholeskyProblem, state: CholeskyState) -> CholeskySta
 
 
 def atom_weights(state: CholeskyState) -> Array:
-    """(t,) w = L'⁻¹ y of the atoms so far."""
+    """Compute the weights w = L'⁻¹ y (t,) of the atoms so far."""
     t = state.step
     lower = np.ascontiguousarray(state.factor[:t, state.index[:t]].T)
     return solve_lower(np.tril(lower), state.along[:t], transposed=True)
 
 
 class CholeskyRule(Rule):
-    """Pivots drawn by their residuals."""
+    """The rule that samples pivots by their residuals."""
 
     field = "pivoted"
 
     def steps(self, n: int, count: int) -> int:
-        """An atom in each."""
+        """Return the number of steps, one per atom."""
         return count
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
-        """The factor at the candidates, and the atoms' own, besides."""
+        """Return the size of the factor at the candidates, and of that at the atoms."""
         return super().working_bytes(n, d, count) + 8 * n * count + 8 * count**2
 
     def values(self, n: int, count: int) -> int:
-        """A column of the candidates for each atom."""
+        """Return the number of kernel values: a column of the candidates for each atom."""
         return n * count
 
     def problem(self, choice: Choice) -> CholeskyProblem:
-        """Its space, and the weights of pivots."""
+        """Return the space, and the weights for sampling pivots."""
         return CholeskyProblem(choice.space, choice.weights, choice.count, choice.seed, choice.unit)
 
     def begin(self, problem: CholeskyProblem, saved: CholeskyState | None) -> CholeskyState:
-        """No atom."""
+        """Return the state without atoms."""
         return initial_state(problem)
 
     def step(self, problem: CholeskyProblem, state: CholeskyState) -> CholeskyState:
-        """One atom more."""
+        """Add one atom."""
         return cholesky_step(problem, state)
 
     def latest_mmd(self, state: CholeskyState) -> float | None:
-        """Of the best weights of the atoms so far."""
+        """Return the MMD of the best weights of the atoms so far."""
         return float(state.mmd[state.step - 1]) if state.step else None
 
     def chosen(self, state: CholeskyState) -> Chosen:
-        """The atoms so far, with the best weights."""
+        """Return the atoms so far, with the best weights."""
         n = state.step
         return Chosen(state.ended, state.index[:n].copy(), atom_weights(state), state.mmd[:n].copy(), np.full(n, np.nan))

@@ -1,4 +1,4 @@
-"""What a rule is that chooses atoms: how long it runs, its problem in a space, its steps, and the atoms and weights that come of it."""
+"""The interface of a rule that chooses atoms: its length, its problem in a space, its steps, and the resulting atoms and weights."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class Choice:
-    """What a rule chooses for one group: `count` atoms of a space for a target, and the settings of all rules.
+    """The choice that a rule makes for one group: `count` atoms of a space for a target, and the settings of all rules.
 
-    seed, unit  of random numbers; unit is the group's number.  init, rates, unique, polish  as of `sequential_rules.RuleSettings` and
+    seed, unit  of random numbers; unit is the group's number.  init, rates, unique, polish  as in `sequential_rules.RuleSettings` and
     `sequential_rules.SequenceProblem`.
     """
 
@@ -41,7 +41,7 @@ class Choice:
 
     @property
     def weights(self) -> Array:
-        """(N,) weights of sum 1 of the candidates: the target's where these are its rows, else equal ones."""
+        """The weights (N,) of sum 1 of the candidates: the target's if these are its rows, otherwise equal ones."""
         if isinstance(self.target, RowTarget) and self.target.X is self.space.candidates:
             return np.asarray(self.target.weights / self.target.weights.sum())
         n = len(self.space.candidates)
@@ -50,7 +50,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Candidates (m,), their weights (m,), and traces (m,) of MMD and duality gap; ended  why it ended."""
+    """The chosen candidates (m,), their weights (m,), and traces (m,) of MMD and duality gap; ended  the reason for the end."""
 
     ended: str
     index: Array
@@ -60,7 +60,7 @@ class Chosen:
 
 
 class Rule(ABC):
-    """One way of choosing atoms.
+    """A rule by which atoms are chosen.
 
     field  the entry of `selection_problem.SelectionState`, and of `samples.Continuation` where the state is kept, that holds a rule's own
     state.
@@ -75,57 +75,60 @@ class Rule(ABC):
 
     @abstractmethod
     def steps(self, n: int, count: int) -> int:
-        """Steps of `count` atoms of n candidates at most."""
+        """Return the largest number of steps for `count` atoms of n candidates."""
 
     def values(self, n: int, count: int) -> int:
-        """Kernel values of all steps, about: a column of the candidates for each."""
+        """Estimate the number of kernel values of all steps: by default a column of the candidates for each step."""
         return self.steps(n, count) * max(1, n)
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
-        """Working memory beside that of the embedding, for candidates (n, d): the condition number of the atoms' Gram matrix."""
+        """Return the working memory in addition to the embedding's, for candidates (n, d).
+
+        By default it is that of the condition number of the atoms' Gram matrix.
+        """
         return int(16 * min(distinct(n, count), MOST_CONDITION) ** 2)
 
     def passes(self, refine: int) -> int:
-        """Swap passes that follow, of so many that are asked for."""
+        """Return the number of swap passes that follow if `refine` are requested."""
         return refine
 
     @abstractmethod
     def problem(self, choice: Choice) -> Any:
-        """The rule's own problem."""
+        """Return the rule's own problem."""
 
     @abstractmethod
     def begin(self, problem: Any, saved: Any) -> Any:
-        """The state before the first step; saved  that of an earlier run to go on from, else None."""
+        """Return the state before the first step; saved  the state of an earlier run to continue from, else None."""
 
     @abstractmethod
     def step(self, problem: Any, state: Any) -> Any:
-        """The state after one step."""
+        """Return the state after one more step."""
 
     def ended(self, problem: Any, state: Any) -> bool:
         """Whether no step is left."""
         return bool(state.ended)
 
     def latest_mmd(self, state: Any) -> float | None:
-        """The MMD of the atoms so far, None where none are known yet."""
+        """Return the MMD of the atoms so far, None if it is not known yet."""
         return None
 
     def atoms(self, state: Any) -> Array | None:
-        """(m,) candidates of equal weight, of a rule whose atoms are known only once it has ended; None of others."""
+        """Return candidates (m,) of equal weight for rules whose atoms are known only at the end; None for others."""
         return None
 
     @abstractmethod
     def chosen(self, state: Any) -> Chosen:
-        """What has come of it, but for rules whose state is a sequence."""
+        """Return the result, for rules whose state is not a sequence."""
 
 
 def distinct(n: int, count: int) -> int:
-    """Atoms that can differ."""
+    """Return the largest number of different atoms."""
     return min(count, n) if n else count
 
 
 @cache
 def load_rule(name: str) -> Rule:
-    """The rule of a name.  Raises BadUsage for names that are not in the table."""
+    """Return the rule of a name.  Raises BadUsage for names that are not in the table."""
     if name not in TABLE:
         raise BadUsage(f"unknown rule '{name}'", hint=f"one of {', '.join(TABLE)}")
     found: Rule = resolve(TABLE[name].path, Rule, name)

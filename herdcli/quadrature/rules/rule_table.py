@@ -9,12 +9,12 @@ from herdcli.records import dataclass
 class Entry:
     """One line of the table.
 
-    path     the class, a Rule; made of its name.
+    path     the class, a Rule, constructed with its name.
     reads    which of these options of kernel-herd it reads: init, rates, unique, polish, refine (its weights are equal), extend (its state
-             is kept), block_rows (its weights are not negative), target and candidates (it stands for others than the rows it chooses
-             from), scores (it may stand for a law known by its scores).
-    draws    whether atoms are drawn from the target, so that it needs no candidates.
-    repeats  whether it takes a candidate more than once.
+             is saved), block_rows (its weights are not negative), target and candidates (it can represent other targets than the rows that
+             it chooses from), scores (it can represent a distribution that is known by its scores).
+    draws    whether atoms are sampled from the target, so that it needs no candidates.
+    repeats  whether it can choose a candidate more than once.
     """
 
     path: str
@@ -56,10 +56,10 @@ TABLE: dict[str, Entry] = {
 
 
 def reading(option: str) -> list[str]:
-    """The rules that read an option."""
+    """Return the rules that read an option."""
     return [name for name, entry in TABLE.items() if option in entry.reads]
 
 
 def listed(names: list[str], last: str) -> str:
-    """Names in a sentence: herding, greedy or random."""
+    """Join names in a sentence: herding, greedy or random."""
     return f"{', '.join(names[:-1])} {last} {names[-1]}" if len(names) > 1 else names[0]

@@ -1,6 +1,6 @@
-"""Rules that add one atom after the other, so that m atoms are the first m of any longer run.
+"""Rules that add one atom at a time, so that m atoms are the first m of any longer run.
 
-With g = Σ_u w_u Φ(x_u) each step takes x = argmin ⟨g − μ, Φ(x)⟩ over the candidates and moves g ← (1−ρ) g + ρ Φ(x):
+With g = Σ_u w_u Φ(x_u), each step chooses x = argmin ⟨g − μ, Φ(x)⟩ over the candidates and moves g ← (1−ρ) g + ρ Φ(x):
 
     herding      ρ_t = 1/(t+1): equal weights.  w_0 = 0, score t·μ − Σ k; with init mean w_0 = μ, (t+1)·μ − Σ k
     line-search  ρ_t minimises ‖(1−ρ) g + ρ Φ(x) − μ‖, clipped to [0, 1]
@@ -9,9 +9,9 @@ With g = Σ_u w_u Φ(x_u) each step takes x = argmin ⟨g − μ, Φ(x)⟩ over 
     greedy       ρ_t = 1/(t+1), and x instead minimises ‖(t g + Φ(x))/(t+1) − μ‖: score (t+1)·μ − Σ k − ½ k(x, x)
     random, sobol   draws from the target, equal weights
 
-t counts the atoms there are; the first atom has ρ_0 = 1.  With w_0 = 0 every first atom ties.  init zero takes candidate 0;
-init nearest the one of largest μ(x) − ½ k(x, x), which is nearest to μ: t² MMD_t² ≤ Σ_i ‖μ − Φ(x_i)‖² holds for both, and the
-choice then is no function of the order of the rows.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2
+t counts the atoms so far; the first atom has ρ_0 = 1.  With w_0 = 0 all first atoms tie.  init zero chooses candidate 0;
+init nearest the one of largest μ(x) − ½ k(x, x), which is nearest to μ.  t² MMD_t² ≤ Σ_i ‖μ − Φ(x_i)‖² holds for both, and the
+choice of nearest does not depend on the order of the rows.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 3.2
 and 4, with the corrected weights; Chen, Welling & Smola (2010) for init mean.
 """
 
@@ -41,10 +41,12 @@ DRAWN = tuple(name for name, entry in TABLE.items() if entry.draws)
 
 @dataclass(frozen=True)
 class RuleSettings:
-    """rule of the table whose path is SequentialRule; init; rates ρ_1, ρ_2, … of `greedy_step` (the last one goes on); unique: no candidate
-    twice.
+    """The settings of a sequential rule.
 
-    init  of rules that add one candidate after the other; auto: nearest where rows are stood for, zero for closed forms.
+    rule    name of a rule in the table whose path is SequentialRule.
+    rates   ρ_1, ρ_2, … of `greedy_step`; the last one repeats.
+    unique  whether a candidate can be chosen only once.
+    init    of rules that add one candidate at a time; auto: nearest if the target is rows, zero for closed forms.
     """
 
     rule: str = "herding"
@@ -57,14 +59,12 @@ class RuleSettings:
 
 @dataclass
 class State:
-    """Atoms so far.  `greedy_step` is their number t; entries from t on are not chosen yet."""
+    """The atoms so far.  `greedy_step` counts them (t); entries from t on are not chosen yet."""
 
     step: int
-    quadratic: (
-        float  # of equal-weight rules the sum Σ_uv k over pairs of atoms, of the others the square ⟨g, g⟩ = w'Kw; see `inner_products`
-    )
-    linear: float  # of equal-weight rules the sum Σ_u μ(x_u), of the others ⟨g, μ⟩ = w'z
-    best: int  # the candidate that is next, −1 if none
+    quadratic: float  # for equal-weight rules the sum Σ_uv k over pairs of atoms, for others the square ⟨g, g⟩ = w'Kw; see `inner_products`
+    linear: float  # for equal-weight rules the sum Σ_u μ(x_u), for others ⟨g, μ⟩ = w'z
+    best: int  # the next candidate, −1 if none
     index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
     atoms: Array = array("m d", "the points", kind="f", finite=True)
     embedding: Array = array("m", "μ at the points", kind="f", finite=True)
@@ -74,7 +74,7 @@ class State:
     running: Array = array("N", "g at the candidates; of equal-weight rules Σ_u k", kind="f", finite=True)
 
     def validate(self) -> None:
-        """Raise DataError unless atoms are candidates, and no more than there is room for."""
+        """Raise DataError unless atoms are candidates, and no more than fit into the arrays."""
         require_index("/index", self.index, len(self.running), "a candidate", low=-1)
         if not 0 <= self.step <= len(self.index) or not -1 <= self.best < max(1, len(self.running)):
             raise DataError(f"has {self.step} atoms and candidate {self.best} next, of {len(self.index)} and {len(self.running)}")
@@ -82,17 +82,17 @@ class State:
 
 @dataclass(frozen=True)
 class SequenceProblem:
-    """A space, a target to draw from where the rule draws, and how."""
+    """A space, a target for rules that sample from it, and the settings."""
 
     space: CandidateSpace
     target: Target
     settings: RuleSettings
     polish: SearchBox | None = None
-    count: int = 0  # of a rule that is run by a selection
+    count: int = 0  # for rules that are run by a selection
 
 
 def initial_weights_rule(settings: RuleSettings, target: Target) -> str:
-    """What `initial_state` comes to: nearest, zero or mean; zero for rules that draw."""
+    """Return the initialisation that `initial_state` uses: nearest, zero or mean; zero for rules that sample."""
     if settings.rule in DRAWN:
         return "zero"
     if settings.rule == "greedy":
@@ -101,7 +101,7 @@ def initial_weights_rule(settings: RuleSettings, target: Target) -> str:
 
 
 def initial_state(problem: SequenceProblem, count: int) -> State:
-    """Room for `count` atoms, none chosen.  Raises DataError where there are too few candidates for `unique`."""
+    """Return a state for `count` atoms, none chosen.  Raises DataError if there are too few candidates for `unique`."""
     space, settings = problem.space, problem.settings
     total = len(space.candidates)
     if settings.rule not in DRAWN and total == 0:
@@ -128,7 +128,7 @@ def initial_state(problem: SequenceProblem, count: int) -> State:
 
 
 def extend_state(problem: SequenceProblem, state: State, count: int) -> State:
-    """The same state with room for `count` atoms: the run goes on where it ended."""
+    """Return the same state with memory for `count` atoms, from which the run continues."""
     if count < state.step:
         raise BadUsage(f"the samples already have {state.step} atoms, more than the {count} wanted")
     empty = initial_state(problem, count)
@@ -138,7 +138,7 @@ def extend_state(problem: SequenceProblem, state: State, count: int) -> State:
 
 
 def greedy_step(problem: SequenceProblem, state: State) -> State:
-    """One atom more."""
+    """Add one atom."""
     space, settings, t = problem.space, problem.settings, state.step
     index, atom = _choose_atom(problem, state)
     values = space.points.values(atom) if len(space.candidates) else state.running
@@ -152,7 +152,7 @@ def greedy_step(problem: SequenceProblem, state: State) -> State:
     state.step = t + 1
     if settings.rule in EQUAL:
         # Sums over pairs grow by the new row and column: Σ_uv k over t+1 atoms is that over t, twice Σ_u k(x_u, x), and k(x, x).
-        # All else is divided by t + 1 or its square where it is used, so that no rounding piles up (Chen et al. 2010).
+        # All other terms are divided by t + 1 or its square only when they are used, so that no rounding accumulates (Chen et al. 2010).
         state.rate[t] = 1.0 / (t + 1)
         state.quadratic += 2.0 * cross + own
         state.linear += z
@@ -176,21 +176,21 @@ def greedy_step(problem: SequenceProblem, state: State) -> State:
 
 
 def inner_products(settings: RuleSettings, state: State) -> tuple[float, float]:
-    """⟨g, g⟩ and ⟨g, μ⟩ of the t ≥ 1 atoms so far: equal weights 1/t divide the sums that the state has of them."""
+    """Compute ⟨g, g⟩ and ⟨g, μ⟩ of the t ≥ 1 atoms so far; with equal weights 1/t from the sums in the state."""
     t = state.step if settings.rule in EQUAL else 1
     return state.quadratic / t**2, state.linear / t
 
 
 def sequence_weights(state: State) -> Array:
-    """(t,) w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v), which sum to 1."""
-    # Atom u came in with weight ρ_{u−1}, and every later step multiplied what there was by 1 − ρ_v.
+    """Compute the weights w_u = ρ_{u−1} Π_{v=u}^{t−1} (1 − ρ_v) (t,), which sum to 1."""
+    # Atom u entered with weight ρ_{u−1}, and every later step multiplied the existing weights by 1 − ρ_v.
     rate = state.rate[: state.step]
     kept = np.concatenate([np.cumprod((1.0 - rate)[:0:-1])[::-1], [1.0]])[: len(rate)]
     return np.asarray(rate * kept)
 
 
 def _choose_atom(problem: SequenceProblem, state: State) -> tuple[int, Array]:
-    """Candidate index (−1 for none) and point of the next atom."""
+    """Return the candidate index (−1 for none) and the point of the next atom."""
     space, settings, t = problem.space, problem.settings, state.step
     if settings.rule in DRAWN:
         return _draw_atom(problem, t)
@@ -206,7 +206,7 @@ def _choose_atom(problem: SequenceProblem, state: State) -> tuple[int, Array]:
 
 
 def _draw_atom(problem: SequenceProblem, t: int) -> tuple[int, Array]:
-    """Draw number t: of rows an index, of other targets a point."""
+    """Sample atom number t: an index for rows, a point for other targets."""
     target, settings = problem.target, problem.settings
     own_rows = isinstance(target, RowTarget) and target.X is problem.space.candidates
     if settings.rule == "sobol":
@@ -225,7 +225,7 @@ def _draw_atom(problem: SequenceProblem, t: int) -> tuple[int, Array]:
 
 
 def _step_size(problem: SequenceProblem, state: State, t: int, cross: float, own: float, z: float) -> float:
-    """ρ_t of the rules with unequal weights."""
+    """Compute ρ_t of the rules with unequal weights."""
     settings = problem.settings
     if t == 0:
         return 1.0
@@ -243,12 +243,12 @@ def _step_size(problem: SequenceProblem, state: State, t: int, cross: float, own
 
 
 def _look_ahead(problem: SequenceProblem, state: State) -> None:
-    """The next candidate and the gap of the weights so far: max_x ⟨g − μ, g − Φ(x)⟩."""
+    """Compute the next candidate and the duality gap of the weights so far: max_x ⟨g − μ, g − Φ(x)⟩."""
     space, settings, t = problem.space, problem.settings, state.step
     if not len(space.candidates):
         return
-    # The next atom is argmin ⟨g − μ, Φ(x)⟩ = argmax μ(x) − g(x); of equal weights t times that, t μ(x) − Σ_u k(x_u, x).  The gap
-    # max_x ⟨g − μ, g − Φ(x)⟩ = ⟨g, g⟩ − ⟨g, μ⟩ + max_x (μ(x) − g(x)) bounds ½‖g − μ‖² less its minimum (Jaggi 2013).
+    # The next atom is argmin ⟨g − μ, Φ(x)⟩ = argmax μ(x) − g(x); with equal weights t times that, t μ(x) − Σ_u k(x_u, x).  The gap max_x ⟨g
+    # − μ, g − Φ(x)⟩ = ⟨g, g⟩ − ⟨g, μ⟩ + max_x (μ(x) − g(x)) bounds ½‖g − μ‖² minus its minimum (Jaggi 2013).
     score = t * space.embedding if settings.rule in EQUAL else space.embedding * float(t > 0)
     score -= state.running
     if t:
@@ -256,11 +256,11 @@ def _look_ahead(problem: SequenceProblem, state: State) -> None:
         best = float(score.max()) / (t if settings.rule in EQUAL else 1)
         state.gap[t - 1] = max(0.0, quadratic - linear + best)
     if settings.rule == "greedy":
-        # (t+1)² ‖(t g + Φ(x))/(t+1) − μ‖² is, but for what x does not change, 2 Σ_u k(x_u, x) + k(x, x) − 2(t+1) μ(x)
-        # (Riabiz et al. 2022, alg. 1, where μ = 0); of no atoms it is what `nearest` takes.
+        # (t+1)² ‖(t g + Φ(x))/(t+1) − μ‖² is, up to terms without x, 2 Σ_u k(x_u, x) + k(x, x) − 2(t+1) μ(x) (Riabiz et al. 2022, alg. 1,
+        # where μ = 0); without atoms it is the score of `nearest`.
         score += space.single_point_scores
-    # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is least where μ(x) − ½k(x, x) is
-    # most.  With w_0 = μ the herd has one μ more than atoms: (t + 1) μ − Σ k.
+    # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is smallest if μ(x) − ½k(x, x) is largest.  With w_0 = μ herding has one μ more than atoms: (t +
+    # 1) μ − Σ k.
     begun = "" if settings.rule == "greedy" else initial_weights_rule(settings, problem.target)
     if begun == "nearest" and t == 0:
         score = space.single_point_scores.copy()
@@ -272,7 +272,7 @@ def _look_ahead(problem: SequenceProblem, state: State) -> None:
 
 
 def of_atoms(space: CandidateSpace, index: Array) -> State:
-    """Candidates (m,) as atoms of equal weight, as a rule that adds one after the other would leave them."""
+    """Return the state that a sequential rule would have after choosing candidates (m,) as atoms of equal weight."""
     m, atoms, z = len(index), space.candidates[index], space.embedding[index]
     running = space.points.combine(atoms, np.ones(m))
     return State(
@@ -291,25 +291,25 @@ def of_atoms(space: CandidateSpace, index: Array) -> State:
 
 
 class SequentialRule(Rule):
-    """Rules that add one atom after the other."""
+    """The rules that add one atom at a time."""
 
     field = "sequence"
 
     def steps(self, n: int, count: int) -> int:
-        """An atom in each."""
+        """Return the number of steps, one per atom."""
         return count
 
     def problem(self, choice: Choice) -> SequenceProblem:
-        """With the polish of atoms off the candidates."""
+        """Return the problem, including the polishing of atoms that need not be candidates."""
         settings = RuleSettings(self.name, choice.init, choice.rates, choice.unique, choice.seed, choice.unit)
         return SequenceProblem(choice.space, choice.target, settings, choice.polish, choice.count)
 
     def begin(self, problem: SequenceProblem, saved: State | None) -> State:
-        """No atom, or those of an earlier run."""
+        """Return the state without atoms, or that of an earlier run."""
         return extend_state(problem, saved, problem.count) if saved else initial_state(problem, problem.count)
 
     def step(self, problem: SequenceProblem, state: State) -> State:
-        """One atom more, if one is wanted."""
+        """Add one atom, if more are requested."""
         return greedy_step(problem, state) if state.step < problem.count else state
 
     def ended(self, problem: SequenceProblem, state: State) -> bool:
@@ -317,7 +317,7 @@ class SequentialRule(Rule):
         return state.step == problem.count
 
     def chosen(self, state: State) -> Chosen:
-        """The atoms so far."""
+        """Return the atoms so far."""
         n = state.step
         weight = np.full(n, 1.0 / n) if self.equal else sequence_weights(state)
         return Chosen("", state.index[:n], weight, state.mmd[:n], state.gap[:n])

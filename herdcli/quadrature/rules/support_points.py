@@ -1,16 +1,16 @@
-"""Support points: m points of least energy distance to the rows, moved by the convex–concave procedure, then the rows nearest to them.
+"""Support points: m points of least energy distance to the rows, found by the convex–concave procedure, then the rows nearest to them.
 
-The energy distance of points x_i of weight 1/m to rows y_j of weights w_j is, but for a constant of the rows,
+The energy distance of points x_i of weight 1/m to rows y_j of weights w_j is, up to a constant of the rows,
 
     E = (2/m) Σ_i Σ_j w_j |x_i − y_j| − (1/m²) Σ_i Σ_l |x_i − x_l|.
 
-Its first sum lies below Σ w_j (|x_i − y_j|²/r_ij + r_ij)/m, r_ij the distance now, and its second, which is concave, below its tangent;
-both touch it at the points now.  The minimum of the bound moves all points at once,
+Its first sum is bounded above by Σ w_j (|x_i − y_j|²/r_ij + r_ij)/m, r_ij the current distance, and its second, which is concave, by its
+tangent; both bounds are exact at the current points.  The minimum of the bound moves all points at once,
 
     x_i ← (Σ_j w_j y_j/r_ij + (1/m) Σ_l (x_i − x_l)/|x_i − x_l|) / Σ_j w_j/r_ij,
 
-and E never rises.  Source: Mak & Joseph (2018), support points, theorem 6 and sp.ccp; their limits are points of any place, of which
-here each gives way to the nearest row that no earlier one has taken.
+and E never increases.  Source: Mak & Joseph (2018), support points, theorem 6 and sp.ccp.  Their limits are arbitrary points;
+here each is replaced by the nearest row that no earlier point has taken.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 ITERATIONS = 100
-STILL = 1e-3  # movement, relative to the rows' spread, below which the points have come to rest
-JITTER = 0.2  # standard deviations that the first points at most lie off the rows they are drawn from, where 1/r is not finite
-TINY = 1e-12  # of the spread: the least distance that is divided by
+STILL = 1e-3  # movement, relative to the rows' spread, below which the points have converged
+JITTER = 0.2  # largest distance of the first points from the rows they are sampled from, in standard deviations; 1/r must be finite
+TINY = 1e-12  # relative to the spread: the least distance in a division
 BLOCK = 1 << 16  # distances of a block
 
 
@@ -54,7 +54,7 @@ class SupportProblem:
 
 
 def initial_state(problem: SupportProblem) -> SupportState:
-    """Rows drawn by their weights, a little off."""
+    """Return rows sampled by their weights, moved by a small random distance."""
     random = generator(problem.seed, Stream.SUPPORT, unit=problem.unit)
     points = problem.rows[systematic_sample(problem.weights, problem.count, random)]
     points = points + JITTER * _standard_deviations(problem) * (2.0 * random.random(points.shape) - 1.0)
@@ -67,7 +67,7 @@ def _standard_deviations(problem: SupportProblem) -> Array:
 
 
 def support_step(problem: SupportProblem, state: SupportState) -> SupportState:
-    """One movement of all points; once they have come to rest, or after ITERATIONS, the rows nearest to them."""
+    """Move all points once; when they have converged, or after ITERATIONS, find the rows nearest to them."""
     moved, energy = move_points(problem, state.points)
     spread = float(np.sqrt(np.square(_standard_deviations(problem)).sum())) or 1.0
     still = float(np.sqrt(np.square(moved - state.points).sum(axis=1).mean())) <= STILL * spread
@@ -79,7 +79,7 @@ def support_step(problem: SupportProblem, state: SupportState) -> SupportState:
 
 
 def move_points(problem: SupportProblem, points: Array) -> tuple[Array, float]:
-    """(m, d) points after one iteration, and E of those before it (m, d)."""
+    """Compute the points (m, d) after one iteration, and E of those before it (m, d)."""
     m, rows, w = len(points), problem.rows, problem.weights
     least = TINY * (float(np.abs(rows).max()) or 1.0)
     height = max(1, BLOCK // max(1, m))
@@ -99,7 +99,7 @@ def move_points(problem: SupportProblem, points: Array) -> tuple[Array, float]:
 
 
 def euclidean_distances(X: Array, Y: Array) -> Array:
-    """(n, m) Euclidean distances of rows X (n, d) and Y (m, d), by one product about their common middle."""
+    """Compute Euclidean distances (n, m) of rows X (n, d) and Y (m, d), by one product after subtracting their common mean."""
     centre = Y.mean(axis=0)
     a, b = X - centre, Y - centre
     squares = exact_arithmetic.product(-2.0 * a, np.ascontiguousarray(b.T))
@@ -109,7 +109,7 @@ def euclidean_distances(X: Array, Y: Array) -> Array:
 
 
 def assign_nearest(problem: SupportProblem, points: Array) -> Array:
-    """(m,) for each point in turn the nearest row that none before it has taken; the lowest of equally near ones."""
+    """Assign to each point in turn the nearest row (m,) that no earlier point has taken; the lowest of equally near ones."""
     taken = np.zeros(len(problem.rows), dtype=bool)
     found = np.empty(len(points), dtype=np.int64)
     height = max(1, BLOCK // max(1, len(problem.rows)))
@@ -122,39 +122,39 @@ def assign_nearest(problem: SupportProblem, points: Array) -> Array:
 
 
 class SupportPointsRule(Rule):
-    """Points of the least energy distance, and the rows nearest to them."""
+    """The rule of support points and the rows nearest to them."""
 
     field = "supported"
 
     def steps(self, n: int, count: int) -> int:
-        """Movements at most."""
+        """Return the largest number of iterations."""
         return ITERATIONS
 
     def values(self, n: int, count: int) -> int:
-        """Distances of rows and points, with their gradient."""
+        """Return the number of distances between rows and points, with their gradient."""
         return 2 * ITERATIONS * n * count
 
     def working_bytes(self, n: int, d: int, count: int) -> int:
-        """Blocks of distances besides, the points and the rows."""
+        """Return the size of blocks of distances, the points and the rows."""
         return super().working_bytes(n, d, count) + 8 * (4 * BLOCK + 4 * count * d + count**2 + 2 * n * d)
 
     def problem(self, choice: Choice) -> SupportProblem:
-        """The rows themselves: the kernel is that of distances."""
+        """Return the rows themselves: the kernel is not used, but distances."""
         return SupportProblem(choice.space.candidates, choice.weights, choice.count, choice.seed, choice.unit)
 
     def begin(self, problem: SupportProblem, saved: SupportState | None) -> SupportState:
-        """Rows drawn by their weights, a little off."""
+        """Return rows sampled by their weights, moved by a small random distance."""
         return initial_state(problem)
 
     def step(self, problem: SupportProblem, state: SupportState) -> SupportState:
-        """One movement of all points."""
+        """Move all points once."""
         return support_step(problem, state)
 
     def atoms(self, state: SupportState) -> Array:
-        """The rows nearest to the points, once these have come to rest."""
+        """Return the rows nearest to the points, after these have converged."""
         return state.index
 
     def chosen(self, state: SupportState) -> Chosen:
-        """The rows so far, equal."""
+        """Return the rows so far with equal weights."""
         m = len(state.index)
         return Chosen(state.ended, state.index, np.full(m, 1.0 / max(m, 1)), np.full(m, np.nan), np.full(m, np.nan))

@@ -1,7 +1,7 @@
-"""Swap refinement: each atom in turn gives way to the candidate that lowers the MMD most; it never rises.
+"""Swap refinement: each atom in turn is replaced by the candidate that lowers the MMD most; the MMD never increases.
 
-With the atom taken out, S = Σ k over the others, the candidate x that comes in minimises
-(2 S(x) + k(x, x))/m² − 2 μ(x)/m.  Equal weights.
+Let S = Σ k over the atoms without the removed one.  The candidate x that replaces it minimises
+(2 S(x) + k(x, x))/m² − 2 μ(x)/m.  Weights are equal.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from herdcli.schema import Array, array, require_index
 
 @dataclass
 class SwapState:
-    """Atoms of equal weight.  `swap_step` counts positions visited, m of them to a pass; `swaps` atoms changed so far."""
+    """Atoms of equal weight.  `swap_step` counts positions visited, m of them per pass; `swaps` counts replaced atoms."""
 
     step: int
     swaps: int
-    swaps_before: int  # when the running pass began
+    swaps_before: int  # at the start of the current pass
     quadratic: float  # the sum Σ_uv k over pairs of atoms, m² times ⟨g, g⟩
     linear: float  # the sum Σ_u μ(x_u), m times ⟨g, μ⟩
     index: Array = array("m", "candidate of each atom, −1 for a point that is none", kind="i")
@@ -35,7 +35,7 @@ class SwapState:
 
 @dataclass(frozen=True)
 class SwapProblem:
-    """A space with candidates, the passes to make, and whether a candidate may be chosen once only."""
+    """A space with candidates, the number of passes, and whether a candidate can be chosen only once."""
 
     space: CandidateSpace
     passes: int
@@ -43,7 +43,7 @@ class SwapProblem:
 
 
 def initial_state(problem: SwapProblem, index: Array, atoms: Array, embedding: Array) -> SwapState:
-    """From m atoms: candidate indices (m,) (−1: none), points (m, d), μ at them (m,)."""
+    """Return the state of m atoms: candidate indices (m,) (−1: none), points (m, d), μ at them (m,)."""
     space = problem.space
     running = space.points.combine(atoms, np.ones(len(atoms)))
     state = SwapState(
@@ -59,12 +59,12 @@ def _quadratic_form(space: CandidateSpace, atoms: Array) -> float:
 
 
 def total_steps(problem: SwapProblem, state: SwapState) -> int:
-    """Positions in all passes."""
+    """Return the number of positions in all passes."""
     return problem.passes * len(state.index)
 
 
 def swap_step(problem: SwapProblem, state: SwapState) -> SwapState:
-    """Visit one position; a pass that swapped nothing ends the run."""
+    """Visit one position; a pass without swaps ends the run."""
     space, m = problem.space, len(state.index)
     u = state.step % m
     out = state.atoms[u]
@@ -72,8 +72,8 @@ def swap_step(problem: SwapProblem, state: SwapState) -> SwapState:
     own, cross = float(row[u]), float(row.sum()) - float(row[u])
     old = space.points.values(out)
     state.running -= old
-    # m² MMD² of the others and x is const + 2 S(x) + k(x, x) − 2m μ(x), S their running sum of k; half of it, turned round, is the
-    # score.  The atom that is there has S = `cross`, so it stays unless a candidate's score is larger than `present`.
+    # m² MMD² of the others and x is const + 2 S(x) + k(x, x) − 2m μ(x), S the sum of k over the others; minus half of it is the score.  The
+    # present atom has S = `cross`, so it stays unless a candidate's score is larger than `present`.
     score = float(m) * space.embedding
     score -= state.running
     score -= 0.5 * space.diagonal
@@ -95,9 +95,10 @@ def swap_step(problem: SwapProblem, state: SwapState) -> SwapState:
 
 
 def _replace_atom(problem: SwapProblem, state: SwapState, u: int, best: int, cross: float, own: float) -> None:
-    """Candidate `best` takes position u, whose atom has k summed to `cross` with the others and `own` with itself."""
+    """Put candidate `best` at position u, whose atom has k summed to `cross` with the others and `own` with itself."""
     space = problem.space
-    # Σ_uv k loses 2 `cross` + `own` with the atom and gains 2 S(x) + k(x, x) with the candidate; `running` is S, without the atom.
+    # Σ_uv k decreases by 2 `cross` + `own` with the atom and increases by 2 S(x) + k(x, x) with the candidate; `running` is S, without the
+    # atom.
     state.quadratic += 2.0 * (float(state.running[best]) - cross) + float(space.diagonal[best]) - own
     state.linear += float(space.embedding[best]) - float(state.embedding[u])
     state.index[u], state.atoms[u], state.embedding[u] = best, space.candidates[best], space.embedding[best]

@@ -1,4 +1,4 @@
-"""The `samples_artifact` artifact of a finished run: weights anew where asked, figures of each group, projected traces."""
+"""The `samples` artifact of a finished run: new weights if requested, figures of each group, projected traces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, join_records
 from herdcli.shards import Shard
 
-MOST_UNITS = 20  # up to which moments are kept
+MOST_UNITS = 20  # most units for which moments are stored
 
 
 def samples_artifact(
@@ -36,11 +36,11 @@ def samples_artifact(
     feature_names: Sequence[str] | None = None,
     keep_state: bool = True,
 ) -> Samples:
-    """The artifact of a state whose groups are all done.
+    """Make the artifact of a state whose groups are all finished.
 
-    rows   for each group the input's row (N,) of each of its candidates, None where candidates are no rows of the input.
+    rows   for each group the input's row (N,) of each of its candidates, None if candidates are not rows of the input.
     kind   of weights: `rule` keeps the rule's own; see `quadrature.atom_weights` for the others.
-    scale  (d,) what the columns were divided by.
+    scale  (d,) divisors of the columns.
     names  of groups, if there are several.
     """
     results = state.done
@@ -74,7 +74,7 @@ def samples_artifact(
 
 
 def artifact_for_more_rows(value: Samples, rows: int, own: float) -> Samples:
-    """The artifact of atoms that stand for more rows than there were candidates; own  E k(x, x) over all of them."""
+    """Return the artifact for atoms that represent more rows than there were candidates; own  E k(x, x) over all of them."""
     if value.summary is None:
         return value
     floor = np.sqrt(np.maximum(own - value.summary.norm, 0.0) / rows)
@@ -83,7 +83,7 @@ def artifact_for_more_rows(value: Samples, rows: int, own: float) -> Samples:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplesShard(Shard):
-    """The atoms of some groups, each an artifact of its own."""
+    """A shard with the atoms of some groups, each an artifact of its own."""
 
     parts: list[Samples]
 
@@ -91,9 +91,9 @@ class SamplesShard(Shard):
 def group_artifacts(
     problem: SelectionProblem, state: SelectionState, rows: Sequence[Array | None], names: Sequence[str] | None, **more: Any
 ) -> list[Samples]:
-    """The artifact of each group by itself; without names of groups there is one.
+    """Make a separate artifact for each group; without names of groups there is one group.
 
-    rows  as of `samples_artifact`, (N,) of each group.  more  see `samples_artifact`.
+    rows  as in `samples_artifact`, (N,) of each group.  more  see `samples_artifact`.
     """
     if names is None:
         return [samples_artifact(problem, state, rows, **more)]
@@ -104,7 +104,7 @@ def group_artifacts(
 
 
 def join_groups(parts: Sequence[Samples]) -> Samples:
-    """The artifact of all groups in their order."""
+    """Join the artifacts of all groups in their order."""
     made = join_records(parts, "m", "G", "p")
     if made.group is None:
         return made
@@ -120,7 +120,7 @@ def join_groups(parts: Sequence[Samples]) -> Samples:
 
 
 def _feature_moment(problem: SelectionProblem) -> Array | None:
-    """E Φ of a feature kernel in one group of few columns: the mean, then E x_i x_j for i < j."""
+    """Compute E Φ of a feature kernel in one group of few columns: the mean, then E x_i x_j for i < j."""
     kernel, target = problem.kernel, problem.groups[0].target
     several = len(problem.groups) > 1 or problem.numbers is not None
     if not isinstance(kernel, FeatureKernel) or several or target.dimension > MOST_UNITS:
@@ -136,7 +136,7 @@ def _atom_rows(index: Array, rows: Array | None) -> Array:
 
 
 def _space_of_atoms(problem: SelectionProblem, result: GroupResult) -> CandidateSpace:
-    """The space of the atoms alone, which is all that weights need."""
+    """Return the space of the atoms alone, which is sufficient to compute weights."""
     own = problem.kernel.diagonal(result.atoms)
     points = make_evaluator(problem.kernel, result.atoms)
     return CandidateSpace(problem.kernel, result.atoms, result.embedding, result.norm, own, points, lambda x: np.zeros(len(x)))
@@ -167,13 +167,13 @@ def _group_summary(
 
 
 def _embedding_text(problem: SelectionProblem, state: SelectionState) -> str | None:
-    """How the embedding of some group is approximated, as it is typed; None where all are exact."""
+    """Return the approximation of some group's embedding as it is typed; None if all are exact."""
     chosen = problem.settings.embedding
     return None if chosen is None or all(result.added is None for result in state.done) else chosen.text()
 
 
 def _embedding_error(results: list[GroupResult], reports: list[WeightReport], found: list[Array]) -> Array | None:
-    """(G,) the bound of what an approximate embedding adds to each group's MMD; None where all are exact."""
+    """Return the bound (G,) of the contribution of an approximate embedding to each group's MMD; None if all are exact."""
     if all(result.added is None for result in results):
         return None
     pairs = zip(results, reports, found, strict=True)

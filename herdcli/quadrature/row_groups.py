@@ -1,4 +1,4 @@
-"""Rows dealt to groups: all of them, or those of each label."""
+"""The assignment of rows to groups: one group of all rows, or one of each label."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class WeightedRows:
-    """Rows X (n, d) float64, weights (n,) of sum 1, and where there are groups the number (n,) of each row's and their names.
+    """Rows X (n, d) float64 with weights (n,) of sum 1, and, if there are groups, the group number (n,) of each row and the groups' names.
 
-    given  (n,) the weights as they came.
+    given  (n,) the original weights.
     """
 
     X: Array
@@ -30,7 +30,7 @@ class WeightedRows:
 
 
 def weigh_rows(X: Array, weights: Array | None, group: Array | None, group_names: Sequence[str] | None) -> WeightedRows:
-    """Rows with weights (n,) scaled to sum 1 (None: equal ones).  Raises DataError for weights that are none, and for one row."""
+    """Scale weights (n,) of rows to sum 1 (None: equal weights).  Raises DataError for invalid weights, and for a single row."""
     if len(X) < 2:
         raise DataError("needs at least two rows, but has one")
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -40,13 +40,16 @@ def weigh_rows(X: Array, weights: Array | None, group: Array | None, group_names
 
 
 def group_numbers(values: Array, names: Sequence[str] | None) -> tuple[Array, list[str]]:
-    """The number (n,) of each row's group, and the groups' names: those of class numbers, or the values themselves."""
+    """Return the group number (n,) of each row, and the groups' names: names of classes, or the values themselves."""
     distinct, group = np.unique(values, return_inverse=True)
     return group, [names[int(value)] for value in distinct] if names else [f"{value:g}" for value in distinct]
 
 
 def group_of_closed_form(target: Target, points: Array | None, scale: Array, count: int, *, polish: bool) -> SelectionGroup:
-    """The one group of a target that is no rows, with candidates (N, d).  Raises BadUsage for columns whose scale (d,) is not 1."""
+    """Make the one group of a target that is not rows, with candidates (N, d).
+
+    Raises BadUsage for columns whose scale (d,) is not 1.
+    """
     if (scale != 1).any():
         raise BadUsage("--scale works only with --target rows, because a closed form has its own columns")
     return SelectionGroup(target, points, count, input_preparation.search_box(target, points) if polish and points is not None else None)
@@ -55,15 +58,16 @@ def group_of_closed_form(target: Target, points: Array | None, scale: Array, cou
 def groups_of_rows(
     rows: WeightedRows, points: Array | None, scale: Array, count: int, *, polish: bool
 ) -> tuple[list[SelectionGroup], list[Array | None]]:
-    """Groups in scaled columns (scale (d,); `rows.X` is scaled in place), and the rows of their candidates (None: these are `points`).
+    """Make groups in scaled columns (scale (d,)), and the row numbers of their candidates (None: the candidates are `points`).
 
-    points (N, d), None for the rows themselves.  Groups of labels are distributions of their own.
+    `rows.X` is scaled in place.
+    points (N, d), None for the rows themselves.  Groups of labels are separate distributions.
     """
     parts, groups = _rows_by_group(rows), []
     np.divide(rows.X, scale, out=rows.X)
     for part in parts:
         weights = rows.weights[part]
-        contiguous = part[-1] - part[0] + 1 == len(part)  # then rows are shared, not copied
+        contiguous = part[-1] - part[0] + 1 == len(part)  # rows are then shared, not copied
         X = rows.X[part[0] : part[-1] + 1] if contiguous else rows.X[part]
         own = RowTarget(X, weights / weights.sum())
         box = input_preparation.search_box(own, own.X if points is None else points) if polish else None
@@ -72,9 +76,9 @@ def groups_of_rows(
 
 
 def groups_of_scores(rows: WeightedRows, scores: Array, scale: Array, count: int) -> tuple[list[SelectionGroup], list[Array | None]]:
-    """Groups of points with scores (n, d) ∇ log p in the input's units, in scaled columns, and the rows of their candidates.
+    """Make groups of points with scores (n, d) ∇ log p in the input's units, in scaled columns, and the row numbers of their candidates.
 
-    A column divided by c has its score times c.
+    If a column is divided by c, its score is multiplied by c.
     """
     parts = _rows_by_group(rows)
     both = [np.concatenate([rows.X[part] / scale, scores[part] * scale], axis=1) for part in parts]
@@ -82,7 +86,7 @@ def groups_of_scores(rows: WeightedRows, scores: Array, scale: Array, count: int
 
 
 def _rows_by_group(rows: WeightedRows) -> list[Array]:
-    """Row numbers of each group."""
+    """Return the row numbers of each group."""
     n = len(rows.X)
     if rows.group is not None and rows.group_names is not None:
         parts = [np.flatnonzero(rows.group == g) for g in range(len(rows.group_names))]

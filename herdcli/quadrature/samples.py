@@ -1,4 +1,4 @@
-"""The `samples` artifact: weighted atoms that stand for a target, their traces, and what a longer run goes on from."""
+"""The `samples` artifact: weighted atoms that represent a target, their traces, and the state from which a longer run continues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from herdcli.schema import Array, array, require_index
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures of each group of atoms, G of them (1 without --by)."""
+    """The figures of each group of atoms, G of them (1 without --by)."""
 
     mmd: Array = array("G", "MMD of the stored weights", kind="f")
     floor: Array = array("G", "sqrt((E k(x,x) − ‖μ‖²)/n), n the rows, of closed forms the atoms: the MMD of n draws", kind="f")
@@ -29,7 +29,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Projected:
-    """MMD of the first `count` atoms of a group under their simplex weights."""
+    """The MMD of the first `count` atoms of a group under their simplex weights."""
 
     group: Array = array("p", "group", kind="i")
     count: Array = array("p", "atoms", kind="i")
@@ -45,10 +45,10 @@ class Continuation:
     sequence: sequential_rules.State | None = None
     active: active_set.State | None = None
     hull: min_norm_point.State | None = None
-    added: Added | None = None  # by an approximate embedding
+    added: Added | None = None  # error bounds of an approximate embedding
 
     def validate(self) -> None:
-        """Raise DataError unless the state is of the embedding's candidates."""
+        """Raise DataError unless the state matches the embedding's candidates."""
         for state in (self.sequence, self.active, self.hull):
             if state is not None and len(state.running) != len(self.embedding):
                 raise DataError(f"/state has {len(state.running)} candidates, the embedding {len(self.embedding)}")
@@ -56,7 +56,7 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Samples:
-    """m atoms in d columns.  Entry t of a trace belongs to the first t atoms of its group."""
+    """The `samples` artifact: m atoms in d columns.  Entry t of a trace belongs to the first t atoms of its group."""
 
     x: Array = array("m d", "the atoms, in the units of the input", kind="f", finite=True)
     index: Array = array("m", "row of the input (or candidate), −1 for a point that is none", kind="i", low=-1)
@@ -74,14 +74,14 @@ class Samples:
     kernel: str = ""
     scale: Array | None = array("d", "what the columns were divided by", kind="f", optional=True, finite=True)
     target: str = "rows"
-    ended: str = ""  # why fewer atoms than asked for
-    embedding: str | None = None  # how μ of the rows is approximated
+    ended: str = ""  # the reason for fewer atoms than requested
+    embedding: str | None = None  # the approximation of μ of the rows
     group_names: list[str] | None = None
     feature_names: list[str] | None = None
     state: list[Continuation] | None = None
 
     def validate(self) -> None:
-        """Raise DataError unless groups, figures and what a longer run goes on from belong to these atoms."""
+        """Raise DataError unless groups, figures and continuation states match these atoms."""
         require_index("/group", self.group, self.groups, "a group")
         if not self.x.size:
             raise DataError("/x holds no atoms")
@@ -100,9 +100,9 @@ class Samples:
 
     @property
     def groups(self) -> int:
-        """Number of groups."""
+        """The number of groups."""
         return 1 if self.group_names is None else len(self.group_names)
 
     def members(self, group: int) -> Array:
-        """(m_g,) positions of a group's atoms."""
+        """Return the positions (m_g,) of a group's atoms."""
         return np.arange(len(self.index)) if self.group is None else np.flatnonzero(self.group == group)

@@ -1,4 +1,4 @@
-"""A whole run as one state: the embedding, the rule, swap passes, for one group of rows after the other."""
+"""A whole run as one state: the embedding, the rule and swap passes, for one group of rows after the other."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from herdcli.records import dataclass
 
 @dataclass
 class _DerivedData:
-    """What is a function of problem and state alone, such as packed rows, and is kept between steps: for group number `at`."""
+    """Data derived from problem and state alone, such as packed rows, and cached between steps: for group number `at`."""
 
     at: int = -1
     group: SelectionGroup | None = None
     plan: embedding_sums.EmbeddingPlan | None = None
-    sums: tuple[int, embedding_sums.EmbeddingSums] | None = None  # number and problem of those that are being made
+    sums: tuple[int, embedding_sums.EmbeddingSums] | None = None  # number and problem of the current sums
     space: CandidateSpace | None = None
-    problem: Any = None  # of the rule
+    problem: Any = None  # the rule's problem
 
 
 @dataclass(frozen=True)
 class AtomSelection:
-    """Choosing atoms, as an algorithm.  map: goes over tiles; it may use threads."""
+    """The selection of atoms as an algorithm.  map: runs over tiles; it may use threads."""
 
     problem: SelectionProblem
     map: Map = map
@@ -56,17 +56,17 @@ class AtomSelection:
 
     @property
     def rule(self) -> Rule:
-        """The rule that chooses."""
+        """The rule that chooses the atoms."""
         return load_rule(self.problem.settings.rule.rule)
 
     @property
     def steps(self) -> int:
-        """Steps of the whole run; phases that end early leave their rest out."""
+        """The number of steps of the whole run; phases that end early skip their remaining steps."""
         return sum(steps for steps, _ in self._phases)
 
     @cached_property
     def _phases(self) -> list[tuple[int, int]]:
-        """(steps, values of k) of the phases of all groups in their order."""
+        """The (steps, kernel values) of the phases of all groups in their order."""
         problem, phases = self.problem, []
         for group in problem.groups:
             sums, steps, swaps = phase_lengths(problem, group)
@@ -76,39 +76,39 @@ class AtomSelection:
         return phases
 
     def memory(self) -> int:
-        """Bytes of working memory, inputs not counted: copies of rows for tiles, running sums, and the atoms' Gram matrix."""
+        """The working memory in bytes without the inputs: copies of rows for tiles, running sums, and the atoms' Gram matrix."""
         return max(_group_memory(self.problem, group) for group in self.problem.groups)
 
     def done(self, state: SelectionState) -> bool:
-        """Whether every group is behind it."""
+        """Whether all groups are finished."""
         return state.step >= self.steps
 
     def progress(self, state: SelectionState) -> RunProgress:
-        """With the MMD of the atoms so far, once there are atoms."""
+        """Return the progress with the MMD of the atoms so far, once there are atoms."""
         mmd = _latest_mmd(state, self.rule)
         bounded = "≤ " if mmd is not None and not self.done(state) and self._is_estimated(state) else ""
         return RunProgress(state.step, self.steps, "" if mmd is None else f"MMD {bounded}{mmd:.3g}", self._share(state.step))
 
     def _share(self, step: int) -> float:
-        """Of the values of k, which are the work: all pairs in the sums, then a column of the candidates for each atom or swap."""
+        """Return the finished share of the work in kernel values: all pairs in the sums, then a column of candidates per atom or swap."""
         steps, work = np.array(self._phases).cumsum(axis=0).T
         return float(np.interp(step, [0, *steps], [0.0, *(work / work[-1])]))
 
     def result(self, state: SelectionState) -> SelectionState:
-        """The last state, whose groups are all done."""
+        """Return the last state, in which all groups are finished."""
         return state
 
     def _is_estimated(self, state: SelectionState) -> bool:
-        """Whether the figures of the group it is at are bounds until ‖μ‖² is estimated."""
+        """Whether the figures of the current group are bounds until ‖μ‖² is estimated."""
         groups, norm = self.problem.groups, self.problem.settings.norm
         return state.group < len(groups) and is_estimated(groups[state.group], norm) and not depends_on_moments(self.problem.kernel)
 
     def init(self) -> SelectionState:
-        """Nothing done."""
+        """Return the state before the first step."""
         return SelectionState(0, 0, PHASES[0], 0, [], None, None, None, None, [])
 
     def step(self, state: SelectionState) -> SelectionState:
-        """One step of the phase the state is in, and passage to the next phase that has work."""
+        """Run one step of the current phase, and change to the next phase with work if the phase has ended."""
         self._skip_empty_phases(state)
         group = self._enter(state)
         ended = getattr(self, f"_{state.phase}")(group, state)
@@ -119,7 +119,7 @@ class AtomSelection:
         return state
 
     def _skip_empty_phases(self, state: SelectionState) -> None:
-        """Leave phases without steps."""
+        """Skip phases without steps."""
         while state.group < self.problem.runs:
             group = self._enter(state)
             if phase_lengths(self.problem, group)[PHASES.index(state.phase)]:
@@ -127,7 +127,7 @@ class AtomSelection:
             self._next_phase(group, state)
 
     def _next_phase(self, group: SelectionGroup, state: SelectionState) -> None:
-        """The next phase or group, at the step at which it is due."""
+        """Change to the next phase or group, which starts at its scheduled step."""
         place = PHASES.index(state.phase)
         state.step = state.begun = state.begun + phase_lengths(self.problem, group)[place]
         if place + 1 < len(PHASES):
@@ -136,7 +136,7 @@ class AtomSelection:
             self._finish(group, state)
 
     def _enter(self, state: SelectionState) -> SelectionGroup:
-        """The group of the state, with its caches."""
+        """Return the group of the state, with its caches set up."""
         made = self._made
         if made.group is None or made.at != state.group:
             made.group, made.at = self.problem.groups[state.group], state.group
@@ -144,12 +144,12 @@ class AtomSelection:
         return made.group
 
     def _plan(self, group: SelectionGroup, state: SelectionState) -> embedding_sums.EmbeddingPlan:
-        """How the embedding of the state's group is come to."""
+        """Return the plan of the embedding of the state's group."""
         self._made.plan = self._made.plan or embedding_sums.embedding_plan(self.problem, group, self.problem.number(state.group))
         return self._made.plan
 
     def _embedding(self, group: SelectionGroup, state: SelectionState) -> bool:
-        """Sums of k over the target's rows, one after the other."""
+        """Run one step of the sums of k over the target's rows; returns whether all sums are complete."""
         steps, made = [size for size, _ in sum_sizes(self.problem, group)], self._made
         which = next((i for i, done in enumerate(state.sums) if done.step < steps[i]), len(state.sums))
         if made.sums is None or made.sums[0] != which:
@@ -163,7 +163,7 @@ class AtomSelection:
         return ended
 
     def space(self, group: SelectionGroup, state: SelectionState) -> CandidateSpace:
-        """The space the rule chooses from, with the embedding that the state has come to."""
+        """Return the space that the rule chooses from, with the embedding of the state."""
         if self._made.space is None:
             kernel, points = self.problem.kernel, group.points
             found = self._plan(group, state).found(state.sums)
@@ -174,14 +174,17 @@ class AtomSelection:
         return self._made.space
 
     def _added(self, group: SelectionGroup, state: SelectionState) -> Added | None:
-        """What the embedding of the state's group adds, None where it is exact; the found one knows, or the state gone on from."""
+        """Return the error bounds of the embedding of the state's group; None if it is exact.
+
+        They come from the computed embedding, or from the state that the run continues from.
+        """
         if group.start is not None:
             return group.start.added
         found = self._plan(group, state).found(state.sums)
         return None if found is None else found.added
 
     def _rule(self, group: SelectionGroup, state: SelectionState) -> bool:
-        """One step of the rule."""
+        """Run one step of the rule; returns whether it has ended."""
         rule, space = self.rule, self.space(group, state)
         if self._made.problem is None:
             self._made.problem = rule.problem(self._choice(group, state))
@@ -195,7 +198,7 @@ class AtomSelection:
         return ended
 
     def _choice(self, group: SelectionGroup, state: SelectionState) -> Choice:
-        """What the rule is asked for in the state's group."""
+        """Return the choice that the rule makes for the state's group."""
         asked, unit = self.problem.settings.rule, self.problem.number(state.group)
         return Choice(
             space=self.space(group, state),
@@ -211,7 +214,7 @@ class AtomSelection:
         )
 
     def _swap(self, group: SelectionGroup, state: SelectionState) -> bool:
-        """One position visited."""
+        """Visit one position of a swap pass; returns whether the passes have ended."""
         space = self.space(group, state)
         if state.sequence is None:
             raise BadUsage(
@@ -226,7 +229,7 @@ class AtomSelection:
         return state.swap.step == swap_refinement.total_steps(problem, state.swap)
 
     def _finish(self, group: SelectionGroup, state: SelectionState) -> None:
-        """The result of a group, and the way to the next one."""
+        """Add the result of a group, and change to the next group."""
         space = self.space(group, state)
         result = group_outcome.group_result(space, group, state, self.rule)
         result.added = self._added(group, state)
@@ -241,7 +244,7 @@ class AtomSelection:
 
 
 def _group_memory(problem: SelectionProblem, group: SelectionGroup) -> int:
-    """Working memory of one group."""
+    """Return the working memory of one group."""
     settings, chosen = problem.settings, group_approximation(problem, group)
     n, d = group.points.shape
     rows = group.target.X if isinstance(group.target, RowTarget) else group.points
@@ -254,7 +257,7 @@ def _group_memory(problem: SelectionProblem, group: SelectionGroup) -> int:
 
 
 def _latest_mmd(state: SelectionState, chosen_by: Rule) -> float | None:
-    """The MMD of the atoms that the group a state is at has come to, or of the last group done; None before any atom."""
+    """Return the MMD of the atoms so far in the current group, or of the last finished group; None before any atom."""
     if state.swap is not None:
         return float(state.swap.mmd[-1])
     if state.sequence is not None and state.sequence.step:

@@ -1,4 +1,4 @@
-"""What atoms are chosen for: groups of candidates with their targets, the problem they make, what came of each, and where a run stands."""
+"""The selection problem: groups of candidates with their targets, the results of each group, and the state of a run."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ Map = kernel_sums.Map
 
 @dataclass(frozen=True)
 class SelectionSettings:
-    """How atoms are chosen: the rule and its parts (rules.Settings), swap passes, precision of the embedding.
+    """The settings of a selection: the rule and its settings (rules.Settings), swap passes, precision of the embedding.
 
-    norm       rows that ‖μ‖² is estimated from where the candidates are others than the rows; 0: from all pairs.
-    embedding  how μ of large groups of rows is approximated; None: it never is.
+    norm       number of rows from which ‖μ‖² is estimated if the candidates are not the rows; 0: from all pairs.
+    embedding  approximation of μ for large groups of rows; None: always exact.
     """
 
     rule: sequential_rules.RuleSettings = field(default_factory=sequential_rules.RuleSettings)
@@ -53,7 +53,7 @@ class SelectionSettings:
 
 @dataclass(frozen=True)
 class SelectionGroup:
-    """One target, its candidates (N, d) (None: the target's rows), the atoms wanted, and a state to go on from."""
+    """One target, its candidates (N, d) (None: the target's rows), the number of atoms, and a state to continue from."""
 
     target: Target
     candidates: Array | None
@@ -71,9 +71,9 @@ class SelectionGroup:
 
 @dataclass(frozen=True)
 class SelectionProblem:
-    """Groups under one kernel.
+    """The groups of a selection under one kernel.
 
-    numbers  of the groups among all, of which their random numbers are functions; None: these are all.
+    numbers  of the groups among all; they determine the groups' random numbers.  None: these are all groups.
     """
 
     kernel: Kernel
@@ -82,24 +82,24 @@ class SelectionProblem:
     numbers: Sequence[int] | None = None
 
     def number(self, g: int) -> int:
-        """The number of group g among all, here and elsewhere."""
+        """Return the number of group g among all groups, including those of other shards."""
         return g if self.numbers is None else self.numbers[g]
 
     def part(self, groups: Sequence[int]) -> SelectionProblem:
-        """Some of the groups alone, whose atoms are what they are among all."""
+        """Return the problem of some of the groups, whose atoms are the same as among all."""
         if len(groups) == len(self.groups):
             return self
         return replace(self, groups=tuple(self.groups[g] for g in groups), numbers=[self.number(g) for g in groups])
 
     @property
     def runs(self) -> int:
-        """Groups to go through."""
+        """The number of groups to process."""
         return len(self.groups)
 
 
 @dataclass
 class GroupResult:
-    """What came of one group: atoms (m, d) with index, weight by the rule, μ, traces; and its state."""
+    """The result of one group: atoms (m, d) with index, weight by the rule, μ and traces; and its state."""
 
     ended: str
     norm: float
@@ -114,12 +114,15 @@ class GroupResult:
     passes: Array | None = array("q", "MMD before and after each swap pass", kind="f", optional=True)
     state: Continuation | None = None
     norm_error: float | None = None  # standard error of an estimated ‖μ‖²
-    added: Added | None = None  # by an approximate embedding
+    added: Added | None = None  # error bounds of an approximate embedding
 
 
 @dataclass
 class SelectionState:
-    """`step` counts steps of all phases of all groups; `phase` is one of PHASES and began at step `begun`."""
+    """The state of a selection.
+
+    `step` counts steps of all phases of all groups; `phase` is one of PHASES and began at step `begun`.
+    """
 
     step: int
     group: int
@@ -135,17 +138,17 @@ class SelectionState:
     pivoted: pivoted_cholesky.CholeskyState | None = None
     supported: support_points.SupportState | None = None
     located: facility_location.FacilityState | None = None
-    # what differs from group to group
+    # fields that differ from group to group
     grows: ClassVar[tuple[str, ...]] = ("sums", "sequence", "active", "hull", "swap", "done", "thinned", "pivoted", "supported", "located")
 
     def validate(self) -> None:
-        """Raise DataError for a phase that there is not."""
+        """Raise DataError for an unknown phase."""
         if self.phase not in PHASES or self.group < 0 or not 0 <= self.begun <= self.step:
             raise DataError(f"is in phase '{self.phase}' of group {self.group}, begun at step {self.begun} of {self.step}")
 
 
 def final_mmd(result: GroupResult) -> float:
-    """MMD of a group's atoms, with what an approximate embedding may have added."""
+    """Return the MMD of a group's atoms plus the bound of an approximate embedding's error."""
     found = float(result.mmd[-1] if result.passes is None else result.passes[-1])
     return found if result.added is None else found + result.added.mmd_bound(found, result.weight)
 
@@ -153,9 +156,9 @@ def final_mmd(result: GroupResult) -> float:
 def continue_groups(
     groups: list[SelectionGroup], earlier: Samples, rule: str, kernel: str, scale: Array, norm: int = 0
 ) -> list[SelectionGroup]:
-    """Groups that go on from earlier samples, in columns divided by scale (d,).
+    """Return groups that continue from earlier samples, in columns divided by scale (d,).
 
-    Raises BadUsage unless the samples are of the same rule, kernel, scale and candidates.
+    Raises BadUsage unless the samples have the same rule, kernel, scale and candidates.
     """
     states = earlier.state
     if not states:
@@ -191,7 +194,7 @@ def continue_groups(
 
 
 def _active_candidates(state: Continuation) -> Array:
-    """Candidates in use in a saved active set."""
+    """Return the candidates in use in a saved active set."""
     if state.hull is not None:
         return state.hull.hull.ids[: state.hull.hull.size]
     return np.zeros(0, np.int64) if state.active is None else state.active.index[: state.active.size]
@@ -201,14 +204,17 @@ PHASES = ("embedding", "rule", "swap")
 
 
 def phase_lengths(problem: SelectionProblem, group: SelectionGroup) -> tuple[int, int, int]:
-    """Steps of the phases of a group."""
+    """Return the number of steps of each phase of a group."""
     sums = sum(steps for steps, _ in sum_sizes(problem, group))
     own, count = load_rule(problem.settings.rule.rule), group.count
     return sums, own.steps(len(group.points), count), own.passes(problem.settings.refine) * count
 
 
 def group_approximation(problem: SelectionProblem, group: SelectionGroup) -> EmbeddingApproximation | None:
-    """How the embedding of a group is approximated, None where it is exact: of few pairs, of closed forms, of moments, of a saved state."""
+    """Return the approximation of a group's embedding; None if it is exact.
+
+    It is exact for few pairs, closed forms, moments, and a saved state.
+    """
     chosen, target = problem.settings.embedding, group.target
     if chosen is None or not isinstance(target, RowTarget) or depends_on_moments(problem.kernel) or group.start is not None:
         return None
@@ -216,7 +222,7 @@ def group_approximation(problem: SelectionProblem, group: SelectionGroup) -> Emb
 
 
 def sum_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[int, int]]:
-    """(steps, values of k or what costs as much) of the sums of a group's embedding, one after the other."""
+    """Return (steps, kernel values or the equivalent cost) of the sums of a group's embedding in sequence."""
     chosen, kernel = group_approximation(problem, group), problem.kernel
     if chosen is None or not isinstance(group.target, RowTarget):
         return [(kernel_sums.count_steps(kernel, *pair), pair[0] * pair[1]) for pair in norm_sizes(problem, group)]
@@ -231,12 +237,15 @@ def sum_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[in
 
 
 def is_estimated(group: SelectionGroup, norm: int) -> bool:
-    """Is ‖μ‖² of a group estimated?"""
+    """Whether ‖μ‖² of a group is estimated."""
     return norm > 0 and group.candidates is not None and isinstance(group.target, RowTarget)
 
 
 def norm_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[int, int]]:
-    """(points, rows) over which k is summed: at the candidates, and for ‖μ‖² at the rows where those are others, or at some of them."""
+    """Return the sizes (points, rows) of the sums of k: at the candidates, and for ‖μ‖² at all or some of the rows.
+
+    The second is needed only if the candidates are not the rows.
+    """
     target = group.target
     if not isinstance(target, RowTarget) or depends_on_moments(problem.kernel):
         return []
@@ -248,7 +257,7 @@ def norm_sizes(problem: SelectionProblem, group: SelectionGroup) -> list[tuple[i
 
 
 def norm_pairs(problem: SelectionProblem, group: SelectionGroup, number: int) -> list[tuple[Array, Array]]:
-    """The points (n, d) and rows (N, d) of `norm_sizes`."""
+    """Return the points (n, d) and rows (N, d) of `norm_sizes`."""
     target = group.target
     if not isinstance(target, RowTarget):
         raise TypeError(target.name)
@@ -261,5 +270,5 @@ def norm_pairs(problem: SelectionProblem, group: SelectionGroup, number: int) ->
 
 
 def norm_sample(problem: SelectionProblem, target: RowTarget, number: int) -> Array:
-    """(norm,) rows that ‖μ‖² is estimated from, drawn with their weights."""
+    """Sample the rows (norm,) from which ‖μ‖² is estimated, by their weights."""
     return target.draw(generator(problem.settings.rule.seed, Stream.NORM, unit=number), problem.settings.norm)

@@ -1,8 +1,8 @@
 """Least squares in a Hilbert space over the simplex: argmin ½ w'Kw − w'z over w ≥ 0, Σw = 1, by an active set.
 
-The support grows by one point at a time and its weights are solved for exactly (`minimise_over_hull`); a point whose weight would
+The support grows by one point at a time and its weights are solved for exactly (`minimise_over_hull`).  A point whose weight would
 become negative is dropped on the way.  Adding c·11' to K and c·1 to z changes nothing on the simplex and makes the
-Gram matrix of affinely independent points definite, so one Cholesky factor serves.  All in float64.
+Gram matrix of affinely independent points definite, so one Cholesky factor is sufficient.  All arrays are float64.
 Source: Wolfe (1976), finding the nearest point in a polytope; Lawson & Hanson (1974), the same steps for NNLS.
 """
 
@@ -16,16 +16,19 @@ from herdcli.numerics.symmetric_matrices import solve_lower
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-PIVOT = 16 * np.finfo(float).eps  # below it, relative to the diagonal, a point lies in the affine hull of the others
-ROUNDING = 2.0**-52  # of an objective, relative to the largest k(x, x)
-TOLERANCE = 2.0**-46  # of the optimality conditions, relative to the largest k(x, x)
-PATIENCE = 10  # points that enter without lowering the objective by more than rounding before that is the end
-LOOSE = 1e-9  # violation at such an end that is still rounding
+PIVOT = 16 * np.finfo(float).eps  # pivot relative to the diagonal below which a point lies in the affine hull of the others
+ROUNDING = 2.0**-52  # rounding error of an objective, relative to the largest k(x, x)
+TOLERANCE = 2.0**-46  # tolerance of the optimality conditions, relative to the largest k(x, x)
+PATIENCE = 10  # points in sequence that lower the objective only by rounding before the iterations end
+LOOSE = 1e-9  # violation that counts as rounding at such an end
 
 
 @dataclass
 class Hull:
-    """The support, its Gram matrix and factor, and the weights; arrays have room for `capacity` points, `size` are in use."""
+    """The support, its Gram matrix and factor, and the weights.
+
+    Arrays have memory for `capacity` points; `size` of them are in use.
+    """
 
     size: int
     shift: float  # c, about the largest k(x, x)
@@ -37,13 +40,13 @@ class Hull:
 
 
 def empty_hull(capacity: int, shift: float) -> Hull:
-    """A hull without points and room for `capacity`."""
+    """Return a hull without points and with memory for `capacity`."""
     square = (capacity, capacity)
     return Hull(0, shift, np.zeros(capacity, np.int64), np.zeros(square), np.zeros(square), np.zeros(capacity), np.zeros(capacity))
 
 
 def grow_hull(hull: Hull, capacity: int) -> Hull:
-    """The same hull with room for `capacity` points."""
+    """Return the same hull with memory for `capacity` points."""
     new = empty_hull(max(capacity, hull.size), hull.shift)
     new.size = n = hull.size
     for name in ("ids", "linear", "weight"):
@@ -59,8 +62,8 @@ def enter_point(hull: Hull, identity: int, row: Array, diagonal: float, linear: 
     """
     n = hull.size
     below = solve_lower(hull.factor[:n, :n], row + hull.shift, transposed=False) if n else row
-    # The new row of the factor solves L b = k + c, and its pivot² = k(x, x) + c − b'b is the squared distance of (Φ(x), √c) from the span
-    # of the points there are: 0 exactly if Φ(x) is an affine combination of theirs, as the last coordinate makes coefficients sum to 1.
+    # The new row of the factor solves L b = k + c.  Its pivot² = k(x, x) + c − b'b is the squared distance of (Φ(x), √c) from the span of
+    # the existing points: 0 exactly if Φ(x) is an affine combination of theirs, as the last coordinate makes coefficients sum to 1.
     pivot = diagonal + hull.shift - float(exact_arithmetic.product(below, below))
     if n == len(hull.ids) or pivot <= PIVOT * (diagonal + hull.shift):
         return False
@@ -83,8 +86,8 @@ def minimise_over_hull(hull: Hull) -> None:
             weight[:] = target / target.sum()
             return
         ratios = np.full(n, np.inf)
-        # On the way w + s (t − w) to the affine minimum t a weight reaches 0 at s = w/(w − t); the first that does ends
-        # the way, and goes.  The objective falls all along it, so no support comes back and the loop ends (Wolfe 1976).
+        # On the line w + s (t − w) to the affine minimum t a weight reaches 0 at s = w/(w − t); the first that does ends the step and is
+        # removed.  The objective decreases along the line, so no support recurs and the loop ends (Wolfe 1976).
         ratios[falling] = weight[falling] / (weight[falling] - target[falling])
         share = float(ratios.min())
         weight += share * (target - weight)
@@ -95,7 +98,7 @@ def minimise_over_hull(hull: Hull) -> None:
 
 
 def objective_terms(hull: Hull) -> tuple[float, float]:
-    """(w'Kw, w'z)."""
+    """Compute w'Kw and w'z."""
     n = hull.size
     w = hull.weight[:n]
     return float(exact_arithmetic.product(w, exact_arithmetic.product(hull.gram[:n, :n], w))), float(
@@ -104,19 +107,19 @@ def objective_terms(hull: Hull) -> tuple[float, float]:
 
 
 def _affine_minimum(hull: Hull) -> Array:
-    """Minimum over Σw = 1 alone: H⁻¹z + (1 − Σ H⁻¹z)/(Σ H⁻¹1) H⁻¹1 with H = K + c·11', refined once."""
+    """Compute the minimum over Σw = 1 alone: H⁻¹z + (1 − Σ H⁻¹z)/(Σ H⁻¹1) H⁻¹1 with H = K + c·11', refined once."""
     n = hull.size
     L = np.asfortranarray(hull.factor[:n, :n])
     right = np.column_stack([hull.linear[:n], np.ones(n)])
     found = solve_lower(L, solve_lower(L, right, transposed=False), transposed=True)
     residual = right - (exact_arithmetic.product(hull.gram[:n, :n], found) + hull.shift * found.sum(axis=0))
     found += solve_lower(L, solve_lower(L, residual, transposed=False), transposed=True)
-    # Slope 0 with a multiplier for Σw = 1: Kw − z = λ1, or H w = z + ν1 with ν = λ + c; ν is what makes H⁻¹z + ν H⁻¹1 sum to 1.
+    # Gradient 0 with a multiplier for Σw = 1: Kw − z = λ1, or H w = z + ν1 with ν = λ + c; ν makes H⁻¹z + ν H⁻¹1 sum to 1.
     return np.asarray(found[:, 0] + (1.0 - found[:, 0].sum()) / found[:, 1].sum() * found[:, 1])
 
 
 def _keep_points(hull: Hull, kept: Array) -> None:
-    """Drop points; the factor is taken anew from the first one that goes."""
+    """Remove points; the factor is computed again from the first removed point on."""
     first = int(np.argmin(kept))
     rest = np.flatnonzero(kept[first:]) + first
     saved = [(int(hull.ids[i]), hull.gram[i].copy(), float(hull.linear[i]), float(hull.weight[i])) for i in rest]
@@ -129,10 +132,10 @@ def _keep_points(hull: Hull, kept: Array) -> None:
 
 
 def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -> Array:
-    """(m,) simplex weights argmin ½ w'Kw − w'z of points with Gram matrix (m, m) and embedding z (m,).
+    """Compute the simplex weights (m,) argmin ½ w'Kw − w'z of points with Gram matrix (m, m) and embedding z (m,).
 
-    start  indices of a likely support.  The result meets the optimality conditions to 2^−46 of the largest k(x, x)
-    where K's condition allows: Kw − z is at its minimum, up to that, wherever w is positive.
+    start  indices of a likely support.  The result satisfies the optimality conditions to 2^−46 of the largest k(x, x)
+    if K's condition allows: Kw − z is at its minimum, up to that, wherever w is positive.
     Raises NotConverged if it does not (the matrix is not positive semidefinite).
     """
     diagonal = np.diag(gram)
@@ -149,8 +152,8 @@ def simplex_weights(gram: Array, linear: Array, *, start: Array | None = None) -
     while stalled < PATIENCE:
         support = hull.ids[: hull.size]
         slope = exact_arithmetic.product(gram[:, support], hull.weight[: hull.size]) - linear
-        # At the minimum over the support's hull Kw − z is the same at all of its points, the level; it is put there by hand, so that
-        # rounding cannot let a point of the support enter again.  A point below the level descends; where there is none w is optimal.
+        # At the minimum over the support's hull Kw − z is the same at all of its points, the level.  It is set to this value explicitly, so
+        # that rounding cannot let a point of the support enter again.  A point below the level descends; if there is none, w is optimal.
         level = float(exact_arithmetic.product(slope[support], hull.weight[: hull.size]))
         slope[support] = level
         slope[refused] = level

@@ -13,7 +13,7 @@ from herdcli.schema import Array
 
 BITS = 52
 
-# "p:m_1,…,m_s" of dimensions 2 … 64: the polynomial's coefficients as bits, and the first s direction numbers
+# "p:m_1,…,m_s" for dimensions 2 … 64: the polynomial's coefficients as bits, and the first s direction numbers
 _TEXT = (
     "3:1 7:1,3 11:1,3,1 13:1,1,1 19:1,1,3,3 25:1,3,5,13 37:1,1,5,5,17 41:1,1,5,5,5 47:1,1,7,11,19 55:1,1,5,1,1 59:1,1,1,3,11 "
     "61:1,3,5,5,31 67:1,3,3,9,7,49 91:1,1,1,15,21,21 97:1,3,1,13,27,49 103:1,1,1,15,7,5 109:1,3,1,15,13,25 115:1,1,5,5,19,61 "
@@ -32,7 +32,7 @@ DIRECTIONS = tuple(_TEXT.split())
 
 
 def direction_numbers(dimension: int) -> Array:
-    """(BITS,) direction numbers of one dimension (0, 1, …) as integers of BITS bits."""
+    """Return the direction numbers (BITS,) of one dimension (0, 1, …) as integers of BITS bits."""
     numbers = [1] * BITS
     if dimension:
         text, _, initial = DIRECTIONS[dimension - 1].partition(":")
@@ -40,8 +40,7 @@ def direction_numbers(dimension: int) -> Array:
         degree = polynomial.bit_length() - 1
         numbers[:degree] = [int(number) for number in initial.split(",")]
         for i in range(degree, BITS):
-            # m_i = 2a_1 m_{i−1} ⊕ … ⊕ 2^{s−1} a_{s−1} m_{i−s+1} ⊕ 2^s m_{i−s} ⊕
-            # m_{i−s}, a the polynomial's coefficients (Joe & Kuo 2008).
+            # m_i = 2a_1 m_{i−1} ⊕ … ⊕ 2^{s−1} a_{s−1} m_{i−s+1} ⊕ 2^s m_{i−s} ⊕ m_{i−s}, a the polynomial's coefficients (Joe & Kuo 2008).
             number = numbers[i - degree] ^ (numbers[i - degree] << degree)
             for k in range(1, degree):
                 if polynomial >> (degree - k) & 1:
@@ -51,15 +50,15 @@ def direction_numbers(dimension: int) -> Array:
 
 
 def sobol_points(count: int, dimensions: int, *, start: int = 0) -> Array:
-    """(count, dimensions) points number `start`, start + 1, … in [0, 1), exact multiples of 2^−52.
+    """Return the points (count, dimensions) number `start`, start + 1, … in [0, 1), exact multiples of 2^−52.
 
     Raises BadUsage beyond 64 dimensions.
     """
     if dimensions > len(DIRECTIONS) + 1:
         raise BadUsage(f"the Sobol sequence works in up to {len(DIRECTIONS) + 1} dimensions, not {dimensions}")
     index = np.arange(start, start + count, dtype=np.uint64)
-    # Point n is the sum modulo 2 of the direction numbers at the ones of n's Gray code: a permutation, within each power
-    # of 2, of the order by n's own bits, in which one number changes from a point to the next (Antonov & Saleev 1979).
+    # Point n is the sum modulo 2 of the direction numbers at the ones of n's Gray code: within each power of 2, this is a permutation of
+    # the order by n's own bits in which only one number changes from a point to the next (Antonov & Saleev 1979).
     gray = index ^ (index >> np.uint64(1))
     out = np.zeros((count, dimensions), dtype=np.uint64)
     for j in range(dimensions):

@@ -1,7 +1,7 @@
-"""Distributions to be stood for: rows of data, or laws known in closed form.
+"""Target distributions of kernel herding: rows of data, or distributions known in closed form.
 
-A target gives draws, where it can an inverse CDF, and its first two moments.  What its mean embedding is under which
-kernel stands in `closed_form_embeddings.py`.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5, with the corrected formulas.
+A target has samples, an inverse CDF if possible, and its first two moments.  Its mean embeddings by kernel
+are in `closed_form_embeddings.py`.  Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5, with the corrected formulas.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from herdcli.numerics import exact_arithmetic
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-LEAST = 2.0**-53  # level of a distribution function that stands for 0
-TAIL = 6.0  # standard deviations that a bounding box of a Gaussian reaches
+LEAST = 2.0**-53  # level of a distribution function that replaces 0
+TAIL = 6.0  # half width of a Gaussian's bounding box in standard deviations
 
 
 class Target(Protocol):
-    """What every target can do."""
+    """The interface of all targets."""
 
     @property
     def name(self) -> str:
-        """What it is called on the command line."""
+        """The name on the command line."""
 
     @property
     def dimension(self) -> int:
-        """Columns d of a point."""
+        """The number of columns d of a point."""
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
-        """(count, d) independent draws."""
+        """Return independent samples (count, d)."""
 
     def quantile(self, u: Array) -> Array:
-        """(n, d) images of points u of the unit cube (n, d) under an inverse CDF."""
+        """Map points u of the unit cube (n, d) through an inverse CDF to (n, d)."""
 
     def box(self) -> tuple[Array, Array]:
-        """(d,) lowest and highest corner of the support, or of the part that matters."""
+        """Return the lowest and highest corner (d,) of the support, or of the part that matters."""
 
     def moments(self) -> tuple[Array, Array | None]:
-        """Mean (d,) and second moments E xx' (d, d), None if those are not known."""
+        """Return the mean (d,) and second moments E xx' (d, d), None if those are not known."""
 
 
 @dataclass(frozen=True)
 class RowTarget:
-    """Weighted rows X (n, d), weights (n,) that sum to 1."""
+    """A target of weighted rows X (n, d), weights (n,) that sum to 1."""
 
     X: Array
     weights: Array
@@ -54,21 +54,21 @@ class RowTarget:
 
     @property
     def dimension(self) -> int:
-        """Columns d of X."""
+        """The number of columns d of X."""
         return int(self.X.shape[1])
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
-        """(count, d) rows drawn with their weights."""
+        """Return rows (count, d) sampled by their weights."""
         return np.asarray(self.X[self.draw(random, count)])
 
     def draw(self, random: np.random.Generator, count: int) -> Array:
-        """(count,) indices of independent draws."""
+        """Return indices (count,) of independently sampled rows."""
         edges = np.cumsum(self.weights)
         found = np.searchsorted(edges, random.random(count) * edges[-1], side="right")
         return np.asarray(np.minimum(found, len(edges) - 1))
 
     def positions(self, u: Array) -> Array:
-        """(n,) indices of rows at levels u (n, 1) of the CDF, for one column."""
+        """Return indices (n,) of rows at levels u (n, 1) of the CDF, for one column."""
         if self.dimension > 1:
             raise BadUsage("--rule sobol needs an inverse CDF, but rows of several columns have none", hint="use --rule random or herding")
         order = np.argsort(self.X[:, 0], kind="stable")
@@ -76,15 +76,15 @@ class RowTarget:
         return np.asarray(order[np.minimum(np.searchsorted(edges, u[:, 0] * edges[-1], side="right"), len(order) - 1)])
 
     def quantile(self, u: Array) -> Array:
-        """(n, d) the rows at levels u (n, 1)."""
+        """Return the rows (n, d) at levels u (n, 1)."""
         return np.asarray(self.X[self.positions(u)])
 
     def box(self) -> tuple[Array, Array]:
-        """(d,) the smallest and the largest value of each column."""
+        """Return the smallest and the largest value (d,) of each column."""
         return self.X.min(axis=0), self.X.max(axis=0)
 
     def moments(self) -> tuple[Array, Array | None]:
-        """Σ w x (d,) and Σ w xx' (d, d)."""
+        """Compute Σ w x (d,) and Σ w xx' (d, d)."""
         return np.asarray(exact_arithmetic.product(self.weights, self.X)), exact_arithmetic.product(
             (self.X * self.weights[:, None]).T, self.X
         )
@@ -92,7 +92,7 @@ class RowTarget:
 
 @dataclass(frozen=True)
 class UniformTarget:
-    """The uniform law on a box, corners low and high (d,)."""
+    """The uniform distribution on a box, corners low and high (d,)."""
 
     low: Array
     high: Array
@@ -100,23 +100,23 @@ class UniformTarget:
 
     @property
     def dimension(self) -> int:
-        """Columns d of the box."""
+        """The number of columns d of the box."""
         return len(self.low)
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
-        """(count, d) independent draws."""
+        """Return independent samples (count, d)."""
         return self.quantile(random.random((count, self.dimension)))
 
     def quantile(self, u: Array) -> Array:
-        """(n, d) low + u (high − low)."""
+        """Compute low + u (high − low) (n, d)."""
         return np.asarray(self.low + u * (self.high - self.low))
 
     def box(self) -> tuple[Array, Array]:
-        """(d,) the box itself."""
+        """Return the box itself (d,)."""
         return self.low, self.high
 
     def moments(self) -> tuple[Array, Array | None]:
-        """The middle m (d,), and mm' + diag(width²/12) (d, d)."""
+        """Return the middle m (d,), and mm' + diag(width²/12) (d, d)."""
         mean = 0.5 * (self.low + self.high)
         return mean, np.outer(mean, mean) + np.diag((self.high - self.low) ** 2 / 12.0)
 
@@ -138,11 +138,11 @@ class MixtureTarget:
 
     @property
     def dimension(self) -> int:
-        """Columns d of the means."""
+        """The number of columns d of the means."""
         return int(self.means.shape[1])
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
-        """(count, d) draws: a component by its weight, then m + L z of standard normal z and covariance LL'."""
+        """Return samples (count, d): a component by its weight, then m + L z of standard normal z and covariance LL'."""
         edges = np.cumsum(self.weights)
         component = np.minimum(np.searchsorted(edges, random.random(count) * edges[-1], side="right"), len(edges) - 1)
         normal = random.standard_normal((count, self.dimension))
@@ -150,9 +150,11 @@ class MixtureTarget:
         return np.asarray(self.means[component] + np.einsum("nij,nj->ni", factors[component], normal))
 
     def quantile(self, u: Array) -> Array:
-        """(n, d) images of u (n, d): m + L Φ⁻¹(u) of one component; of several, in one column, the CDF inverted by bisection.
+        """Map u (n, d) to (n, d): m + L Φ⁻¹(u) for one component.
 
-        u = 0, with which Sobol points begin, is moved to 2⁻⁵³.  Raises BadUsage for several components in several columns.
+        For several components in one column the CDF is inverted by bisection.
+
+        u = 0, the first Sobol point, is replaced by 2⁻⁵³.  Raises BadUsage for several components in several columns.
         """
         from scipy.special import ndtri
 
@@ -171,12 +173,12 @@ class MixtureTarget:
         return np.asarray(ndtr((x[:, None] - self.means[:, 0]) / deviations) @ self.weights)
 
     def box(self) -> tuple[Array, Array]:
-        """(d,) the hull of all components' boxes m ± 6 standard deviations."""
+        """Return the hull (d,) of all components' boxes m ± 6 standard deviations."""
         reach = TAIL * np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
         return (self.means - reach).min(axis=0), (self.means + reach).max(axis=0)
 
     def moments(self) -> tuple[Array, Array | None]:
-        """Σ π m (d,) and Σ π (S + mm') (d, d)."""
+        """Compute Σ π m (d,) and Σ π (S + mm') (d, d)."""
         mean = self.weights @ self.means
         second = np.einsum("c,cij->ij", self.weights, self.covariances + self.means[:, :, None] * self.means[:, None, :])
         return mean, second
@@ -184,7 +186,7 @@ class MixtureTarget:
 
 @dataclass(frozen=True)
 class TrigonometricTarget:
-    """The density s²/Z on [0, 1], s(x) = Σ_i a_i cos 2πix + b_i sin 2πix, i = 1 … D: a (D,), b (D,)."""
+    """The target with density s²/Z on [0, 1], s(x) = Σ_i a_i cos 2πix + b_i sin 2πix, i = 1 … D: a (D,), b (D,)."""
 
     a: Array
     b: Array
@@ -196,11 +198,11 @@ class TrigonometricTarget:
 
     @property
     def dimension(self) -> int:
-        """One column."""
+        """The number of columns, 1."""
         return 1
 
     def coefficients(self) -> Array:
-        """(2D,) complex p_k, k = 1 … 2D, of the density Σ_k p_k e^{2πikx} (p_0 = 1, p_{−k} the conjugate)."""
+        """Compute the complex p_k (2D,), k = 1 … 2D, of the density Σ_k p_k e^{2πikx} (p_0 = 1, p_{−k} the conjugate)."""
         # a cos t + b sin t = ½(a − ib) e^{it} + ½(a + ib) e^{−it}; the coefficients of
         # s² are those of s convolved with themselves, and the middle one is Z = ∫ s².
         half = 0.5 * (self.a - 1j * self.b)
@@ -210,38 +212,38 @@ class TrigonometricTarget:
         return np.asarray(square[middle + 1 :] / square[middle])
 
     def density(self, x: Array) -> Array:
-        """(n,) p(x) at x (n,)."""
+        """Compute p(x) (n,) at x (n,)."""
         i = np.arange(1, len(self.a) + 1)
         s = np.cos(2 * np.pi * np.outer(x, i)) @ self.a + np.sin(2 * np.pi * np.outer(x, i)) @ self.b
         return np.asarray(s**2 * 2.0 / (self.a @ self.a + self.b @ self.b))
 
     def cdf(self, x: Array) -> Array:
-        """(n,) P(X ≤ x) at x (n,) in [0, 1]."""
+        """Compute P(X ≤ x) (n,) at x (n,) in [0, 1]."""
         p = self.coefficients()
         # ∫_0^x e^{2πikt} dt = (e^{2πikx} − 1)/(2πik); the terms of k and −k are conjugates, so twice the real part.
         rate = 2j * np.pi * np.arange(1, len(p) + 1)
         return np.asarray(x + 2.0 * ((np.exp(np.multiply.outer(x, rate)) - 1.0) @ (p / rate)).real)
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
-        """(count, 1) draws, through the inverse CDF."""
+        """Return samples (count, 1) through the inverse CDF."""
         return self.quantile(random.random((count, 1)))
 
     def quantile(self, u: Array) -> Array:
-        """(n, 1) images of u (n, 1) under the CDF inverted by bisection."""
+        """Map u (n, 1) to (n, 1) through the CDF, inverted by bisection."""
         return _invert_cdf(self.cdf, u[:, 0], 0.0, 1.0)[:, None]
 
     def box(self) -> tuple[Array, Array]:
-        """(1,) 0 and 1."""
+        """Return 0 and 1 (1,)."""
         return np.zeros(1), np.ones(1)
 
     def moments(self) -> tuple[Array, Array | None]:
-        """None that a kernel asks for: neither (1,) nor (1, 1).  Raises BadUsage."""
+        """Raise BadUsage: no kernel needs these moments, (1,) and (1, 1)."""
         raise BadUsage("the trigonometric target has closed forms only for bernoulli kernels")
 
 
 @dataclass(frozen=True)
 class MomentTarget:
-    """A law of which only the mean (d,) and perhaps E xx' (d, d) are known; with `correlation` the signs of a Gaussian vector."""
+    """A distribution of which only the mean (d,) and perhaps E xx' (d, d) are known; with `correlation` the signs of a Gaussian vector."""
 
     mean: Array
     second: Array | None
@@ -250,7 +252,7 @@ class MomentTarget:
 
     @property
     def dimension(self) -> int:
-        """Columns d of the mean."""
+        """The number of columns d of the mean."""
         return len(self.mean)
 
     def _normal_factor(self) -> Array:
@@ -260,27 +262,30 @@ class MomentTarget:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
-        """(count, d) signs of draws from N(0, correlation).  Raises BadUsage for moments alone."""
+        """Return signs (count, d) of samples from N(0, correlation).  Raises BadUsage for moments alone."""
         factor = self._normal_factor()
         return np.where(random.standard_normal((count, self.dimension)) @ factor.T >= 0, 1.0, -1.0)
 
     def quantile(self, u: Array) -> Array:
-        """(n, d) signs of the normal vectors that levels u (n, d) stand for.  Raises BadUsage for moments alone."""
+        """Return the signs (n, d) of the normal vectors at levels u (n, d).  Raises BadUsage for moments alone."""
         from scipy.special import ndtri
 
         return np.where(ndtri(np.maximum(u, LEAST)) @ self._normal_factor().T >= 0, 1.0, -1.0)
 
     def box(self) -> tuple[Array, Array]:
-        """(d,) −1 and +1."""
+        """Return −1 and +1 (d,)."""
         return -np.ones(self.dimension), np.ones(self.dimension)
 
     def moments(self) -> tuple[Array, Array | None]:
-        """The mean (d,) and E xx' (d, d), None where it is not known."""
+        """Return the mean (d,) and E xx' (d, d), None if it is not known."""
         return self.mean, self.second
 
 
 def sign_target(covariance: Array) -> MomentTarget:
-    """The signs of N(0, covariance): mean 0 and E x_i x_j = (2/π) asin ρ_ij, from the orthant mass 1/4 + asin(ρ)/2π."""
+    """Make the target of the signs of N(0, covariance).
+
+    Its mean is 0 and E x_i x_j = (2/π) asin ρ_ij, from the orthant probability 1/4 + asin(ρ)/2π.
+    """
     scale = np.sqrt(np.diag(covariance))
     if not (scale > 0).all() or not np.allclose(covariance, covariance.T):
         raise DataError("the covariance of signs must be symmetric with a positive diagonal")
@@ -292,7 +297,7 @@ def sign_target(covariance: Array) -> MomentTarget:
 
 
 def _invert_cdf(cdf: object, u: Array, low: float, high: float) -> Array:
-    """(n,) roots of cdf(x) = u by bisection to the last bit of the interval."""
+    """Compute the roots (n,) of cdf(x) = u by bisection to the last bit of the interval."""
     left, right = np.full(len(u), low), np.full(len(u), high)
     for _ in range(60):
         middle = 0.5 * (left + right)

@@ -7,7 +7,7 @@ kernel-thinning  every half is halved again, g times: 2^g coresets of m rows eac
 Among the 2^g coresets and every 2^g-th row (standard thinning), the one nearest to μ enters the swap passes, KT-SWAP of the paper.  Before
 that, count 2^g rows are drawn once from the seed in a random order, with the g for which their number is nearest to n.  Each row is drawn
 in proportion to its weight, so that any count and weighted rows are possible; with equal weights and n = count 2^g this is a permutation.
-A coreset has the failure probability ¼, half of the δ = ½ in the paper's choice of coreset.
+A coreset has the failure probability ¼, half of the paper's δ = ½.
 Source: Dwivedi & Mackey (2024), alg. 1; (2022), target kernel thinning; Shetty, Dwivedi & Mackey (2022), alg. 1 and 2, with 𝔤 = 4.
 """
 

@@ -124,7 +124,7 @@ class Herding:
         if self.units is not None:
             require_index("/units", self.units, self.all_units, "a unit")
         require_image_shape(self.image_shape, self.all_units if self.units is not None else D)
-        if self.classes is not None and self.count not in (1, len(self.classes)):  # a shard's part is one run, with the names of all
+        if self.classes is not None and self.count not in (1, len(self.classes)):  # a shard's part is one run with all names
             raise DataError(f"/classes has {len(self.classes)} names for {self.count} runs")
         if self.scores is not None and self.classes is not None:
             self.scores.require_classes(len(self.classes), runs=self.count)

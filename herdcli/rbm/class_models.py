@@ -207,7 +207,7 @@ def rescale_rows(
     """Divide the rows (n, D) of `groups`, in place, by the learned deviations.
 
     Returns the learning state for such rows, and the total mean and scale of the columns, (D,) each.
-    labels  number of columns that stand for a label; they are not rescaled.
+    labels  number of columns that stand for a label; mean and scale do not include them.
     """
     assert state.log_scale is not None
     learned_scale = exact_arithmetic.exp(state.log_scale[0]).astype(np.float32)

@@ -70,7 +70,7 @@ class PairRBM:
     threshold: float | None = None  # grey level, as a fraction of the value range, at which a two-state pixel is on
     value_range: Array | None = array("2", "lowest and highest value of the data", kind="fiu", optional=True, finite=True)
     feature_names: list[str] | None = None  # of the columns, by which other rows are matched
-    spread: float | None = None  # mean squared deviation of a pixel that varies from its mean, as the trace: the error of the mean image
+    spread: float | None = None  # mean squared deviation of varying pixels from their means: a baseline for trace
 
     def validate(self) -> None:
         """Raise DataError unless there are pixels, and the families are known."""

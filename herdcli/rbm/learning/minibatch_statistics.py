@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 ROWS = 64  # approximate rows of a block; there are two or four or six blocks, so that two threads have as many
 SLICES = 4  # slices of the visible units
-YOUNG = 40  # largest age of a chain in updates after few updates; later a hundred
+YOUNG = 40  # after few updates, the share YOUNG / (step + YOUNG) of the chains restarts; later one in RENEWED
 FAIR = 10  # one in so many renewed chains starts at random hidden states instead of a row
 RENEWAL_PART = 2**32  # stream of the missing entries of rows that renewed chains start at: no block has this number
 

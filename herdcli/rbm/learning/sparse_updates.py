@@ -34,7 +34,7 @@ from herdcli.schema import Array
 WINDOW = 32  # updates after which all weights are brought up to date
 TOGETHER = 1024  # rows of weights that are brought up to date at a time
 ROUNDING = 1e-4  # relative to |w| |h|: a bound on the rounding of sums over hidden units
-WORTH = 6  # columns per proposed word: with more columns, a product with all weights is cheaper
+WORTH = 6  # columns per proposed word: with fewer, a product with all weights is cheaper
 
 
 class ActiveUnits(NamedTuple):
@@ -269,7 +269,7 @@ def _move_weights(
     settings, m, n, K = problem.settings, own.m, len(h) // 2, h.shape[1]
     rates = StepRates.of(problem, m, step)
     signs = np.repeat(np.array([1.0, -1.0], np.float32) / np.float32(n), n)
-    c = np.zeros_like(own.c) if problem.visible.multinomial else h.sum(axis=0)  # of words all columns' weights are what it would be
+    c = np.zeros_like(own.c) if problem.visible.multinomial else h.sum(axis=0)  # for words, shared weights replace it
     b, above, gradient = np.zeros_like(own.b), np.zeros(K, np.float32), np.zeros(K, np.float32)
     if state.hidden_mean is not None:
         state.hidden_mean[m] += np.float32(MEAN_SHARE) * (h[:n].sum(axis=0) - state.hidden_mean[m])

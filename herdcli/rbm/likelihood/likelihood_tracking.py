@@ -42,7 +42,7 @@ MOST_STEPS, FEWEST_STEPS = 500, 20  # largest and smallest number of steps from 
 PRODUCTS = (
     5 / 3
 )  # relative to an update of learning, for each step; in large models steps take as many multiplications as the updates in between
-HALF = 0.7  # minus the logarithm of the share of effective rows in one step below which it is not reliable
+HALF = 0.7  # largest minus logarithm of the share of effective rows in a reliable step
 SHORTEST, TINY = 1e-9, 1e-2  # remaining path that counts as nothing; least share of LOST that a step is assumed to lose
 
 

@@ -38,7 +38,7 @@ Map = kernel_sums.Map
 
 @dataclass(frozen=True)
 class SelectionSettings:
-    """The settings of a selection: the rule and its settings (rules.Settings), swap passes, precision of the embedding.
+    """The settings of a selection: the rule and its settings (sequential_rules.RuleSettings), swap passes, precision of the embedding.
 
     norm       number of rows from which ‖μ‖² is estimated if the candidates are not the rows; 0: from all pairs.
     embedding  approximation of μ for large groups of rows; None: always exact.

@@ -2,7 +2,7 @@
 
 Rows are float64 (n, d).  A kernel is a frozen dataclass; `matrix` is exact to rounding (distances are taken from
 differences, so equal rows are at distance 0), `diagonal` is k(x, x).  A length scale of None is still to be chosen,
-see `kernel_names`.
+see `kernel_parsing`.
 """
 
 from __future__ import annotations

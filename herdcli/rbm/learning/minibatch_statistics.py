@@ -50,7 +50,7 @@ RENEWAL_PART = 2**32  # stream of the missing entries of rows that renewed chain
 
 @dataclass(frozen=True)
 class BatchBlock:
-    """One block: its number, its rows and chains of the minibatch, and the sections of Scratch for its values and for its rows."""
+    """One block: its number, its rows and chains of the minibatch, and the sections of PhaseScratch for its values and for its rows."""
 
     number: int
     rows: slice

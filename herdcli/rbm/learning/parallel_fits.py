@@ -72,7 +72,7 @@ class RBMLearning(FixedLengthAlgorithm[LearningState], HasStateShapes[LearningSt
         return not self._active(state)
 
     def memory(self) -> int:
-        """The size in bytes of a State and of the float64 models that are made of it in the end."""
+        """The size in bytes of a LearningState and of the float64 models that are made of it in the end."""
         problem, settings = self.problem, self.problem.settings
         D, K, chains = int(problem.rows[0].shape[1]), settings.hidden, problem.chains if settings.persistent else 0
         more = (settings.algorithm == "fpcd", settings.every > 0, settings.average > 0, settings.optimizer != "momentum")

@@ -50,7 +50,7 @@ class PhaseScratch:
 
 @dataclass(frozen=True)
 class PhaseBlock:
-    """The result of the phases of a block: v (n + m, D) and h (n + m, K) as in Scratch, the n rows of the data first."""
+    """The result of the phases of a block: v (n + m, D) and h (n + m, K) as in PhaseScratch, the n rows of the data first."""
 
     v: Array
     h: Array

@@ -289,7 +289,7 @@ def _move_weights(
         *(rates.W, settings.momentum, decay, *(problem.hidden.range or (0.0, 0.0)), own.extents),
         *(statistics, dots, follows, room),
     )
-    # For units that are not updated G_W is −μ_i G_c' alone.  Biases of the usual parametrisation follow a change of W (see `centre_pairs`).
+    # For units that are not updated G_W is −μ_i G_c' alone.  Biases follow a change of W (see `uncentre_gradient`).
     share, mean = np.float32(rates.share / problem.hidden.scale), own.mean[units]
     b += share * exact_arithmetic.dot(gradient, above) * own.mean
     b[units] = statistics - share * dots

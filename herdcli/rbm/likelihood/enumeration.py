@@ -20,7 +20,7 @@ from herdcli.schema import Array
 
 ENUMERABLE = 20  # a layer of at most 2^20 states is summed state by state
 BY_PRODUCTS = 25  # log2 of the limit if the other layer's units are binary, spin or rate units
-BY_QUADRATICS = 37  # log2 of the limit for log Z alone if the other layer is gaussian (`quadratic_sums`)
+BY_QUADRATICS = 37  # log2 of the limit for log Z alone if the other layer is gaussian (`gaussian_enumeration`)
 NEAR = 4096  # states of a block whose work arrays stay in the first-level cache
 LARGEST_SUM = 600.0  # largest sum of logarithms whose exponentials are multiplied in float64
 

@@ -1,6 +1,6 @@
 """Estimates of log Z of harmoniums too large to enumerate, by populations of annealed chains that are resampled when weights spread.
 
-Rows walk from a mixture of independent units (`modes`) to the model through
+Rows walk from a mixture of independent units (`mean_field_modes`) to the model through
 
     f_β(v) = Σ_m π_m q_m(v)^{1−β} · e^{β b·v + Σ_k A(β x_k)},      x = c + v'W,      0 = β_0 < … < β_T = 1.
 

@@ -245,7 +245,7 @@ class RecurrentLearning(FixedLengthAlgorithm[RecurrentState], HasStateShapes[Rec
         """Apply the step along the gradient."""
         given, settings = self.problem, self.problem.settings
         rate = settings.learning_rate * (1.0 - state.step / self.steps if settings.rate_decay == "linear" else 1.0)
-        # Statistics enter as proportions if a unit counts n replicas, as for an RBM (`rbm.minibatch_update`).
+        # Statistics enter as proportions if a unit counts n replicas, as for an RBM (`rbm.learning.gradient_step`).
         above, below = given.visible.scale, given.hidden.scale
         scales = {"W": above * below, "U": below * below, "V": above * below, "b": above, "b_first": above, "c": below, "c_first": below}
         largest = []

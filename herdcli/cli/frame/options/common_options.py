@@ -1,4 +1,4 @@
-"""Options that mean the same in every command, and the session they make.
+"""The option groups that have the same meaning in every command, and `stage`, which turns them into a session.
 
     @click.command("fit-rbm", cls=Command)
     @input_argument
@@ -6,7 +6,8 @@
     @stage(Request, seed_option, threads_option)
     def command(session: Session, request: Request) -> None: ...
 
-`stage` adds output, verbosity and memory options to every command and makes a session of them, and the request of its own.
+`stage` adds the output, verbosity and memory options to a command.  It turns them into a session, and the command's own options into its
+request.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 else:
     R = TypeVar("R")
 
-Command = Callable[..., Any]  # what click decorates
+Command = Callable[..., Any]  # the function that click decorates
 Decorator = Callable[[Command], Command]
 
 
@@ -46,30 +47,30 @@ PENALTY = shared_options.PENALTY.click_type
 
 
 def input_argument(command: Command) -> Command:
-    """INPUT, default stdin."""
+    """Add the optional argument INPUT to a command; the default is stdin."""
     return click.argument("source", metavar="[INPUT]", default="-", required=False)(command)
 
 
 def seed_option(command: Command) -> Command:
-    """--seed, stored with the result."""
+    """Add --seed to a command; the seed is stored with the result."""
     return shared_option("seed", shared_options.seed())(command)
 
 
-column_options = option_group("read_columns", "drop_columns", "split_column")  # which columns are read, and which has the split
-cleaning_options = option_group(  # what becomes of gaps and text, and how text and the numbers in it are written
+column_options = option_group("read_columns", "drop_columns", "split_column")  # the columns to read, and the column that holds the split
+cleaning_options = option_group(  # how missing values, text and the numbers in text are read
     *("thousands", "decimal", "percent", "currency", "encoding"),
     *("missing", "categorical", "layer", "read_columns", "drop_columns", "split_column"),
 )
-weights_option = option_group("weights_column")  # of commands that learn from weighted rows, whose request has no field for it
+weights_option = option_group("weights_column")  # for commands that learn from weighted rows and whose request has no field for the weights
 threads_option = option_group("threads")
-checkpoint_options = option_group("checkpoint", "every", "resume", "trace_file", "dry_run")  # for long work
-cluster_options = option_group("cluster", "cluster_options", "retries", "mixed")  # of work that other processes can share
+checkpoint_options = option_group("checkpoint", "every", "resume", "trace_file", "dry_run")  # for long runs
+cluster_options = option_group("cluster", "cluster_options", "retries", "mixed")  # for work that other processes can share
 output_options = option_group("output", "no_clobber", "lock")
 common_options = option_group("quiet", "verbose", "debug", "max_memory")
 
 
 def refuse_shards(why: str, hint: str) -> OptionGroup:
-    """--shard of commands whose work does not divide into parts that end by themselves: refused, with what to do in its place."""
+    """Return a hidden --shard for commands whose work cannot be divided into independent parts: it is refused, with `why` and a hint."""
     return own_shard_option("Refused: shards cannot divide this.", only=Never(f"--shard: {why}", hint), hidden=True)
 
 
@@ -78,7 +79,7 @@ IN_ROUNDS = refuse_shards(ITERATED, WORKERS)
 
 
 def default_threads() -> int:
-    """HERD_THREADS, SLURM_CPUS_PER_TASK, else the cores this process may run on."""
+    """Return the number of threads from HERD_THREADS or SLURM_CPUS_PER_TASK, else the number of cores that this process may use."""
     for variable in ("HERD_THREADS", "SLURM_CPUS_PER_TASK"):
         text = os.environ.get(variable, "").strip()
         if text:
@@ -89,12 +90,12 @@ def default_threads() -> int:
 
 
 def _session_options(options: dict[str, Any]) -> SessionOptions:
-    """The options that are no part of the request, taken out of those of a command; the default of each that the command lacks."""
+    """Remove the session options from the options of a command and return them; an option that the command lacks has its default."""
     return SessionOptions(**{name: options.pop(name, declaration.default) for name, declaration in DECLARED.items()})
 
 
 def _require_unicode(parameters: Mapping[str, object]) -> None:
-    """Raise BadUsage for a text that no history can hold."""
+    """Raise BadUsage for a text that a history cannot hold because it is not valid Unicode."""
     for name, value in parameters.items():
         several = value if isinstance(value, (tuple, list)) else (value,)
         if not all(is_unicode(each) for each in several if isinstance(each, str)):
@@ -102,7 +103,10 @@ def _require_unicode(parameters: Mapping[str, object]) -> None:
 
 
 def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
-    """The session and the request of typed options.  Raises click.BadParameter for nan, which is within any range."""
+    """Return the session and the request for the typed options.
+
+    Raises click.BadParameter for nan, which click accepts within any range.
+    """
     from herdcli.cli.frame.run.session import Session
 
     for param in ctx.command.params:
@@ -118,7 +122,7 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
     _require_unicode(recorded_options(asked) | {name: getattr(shared, name) for name in ("missing", "categorical", "layer")})
     console = Console(command, -1 if shared.quiet else int(shared.verbose))
     if isinstance(ctx.obj, list):
-        console.warned = ctx.obj  # of a caller in this process
+        console.warned = ctx.obj  # the list of a caller in this process
     cluster = None
     if shared.cluster is not None:
         cluster = ClusterOptions(shared.cluster, shared.cluster_options, shared.retries, shared.mixed)
@@ -153,10 +157,10 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
 
 
 def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
-    """Add option groups and the common options to a command, which then gets a `Session` and its request.
+    """Return a decorator that adds option groups and the common options to a command, which then receives a `Session` and its request.
 
-    request  the frozen dataclass whose fields are the command's own options; `resolved`, where it has one, fills in what depends on
-             other options.
+    request  the frozen dataclass whose fields are the command's own options; its method `resolved`, if there is one, fills in the defaults
+             that depend on other options.
     """
 
     shared = [each for group in (*groups, common_options) if isinstance(group, OptionGroup) for each in group.declared.items()]
@@ -175,12 +179,12 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
                 check(asked, session)
                 return function(session, asked)
 
-        vars(wrapped)["request"] = request  # for whoever makes a stage of a history again
+        vars(wrapped)["request"] = request  # used when a stage of a history is run again
         command: Command = wrapped
         decorators: list[Decorator] = [*click_options(request), *groups, common_options]
         for group in reversed(decorators):
             command = group(command)
-        vars(command)["__click_params__"].sort(key=lambda param: -place_of(param))  # click takes them from the last one
+        vars(command)["__click_params__"].sort(key=lambda param: -place_of(param))  # click reads them from the last to the first
         return command
 
     return decorate
@@ -190,5 +194,5 @@ NETWORK_FORMATS = shared_options.NETWORK_FORMATS
 
 
 def format_option(formats: tuple[str, ...]) -> Decorator:
-    """--format of commands that write one of these."""
+    """Return the decorator for --format of commands that write one of these formats."""
     return shared_option("format", shared_options.output_format(*formats))

@@ -1,4 +1,4 @@
-"""What a shell completes after `herd COMMAND`: files for arguments and options that name them, the known values of others."""
+"""Shell completion after `herd COMMAND`: files for arguments and options that name files, and the known values of other options."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ TARGETS = ("uniform", "gaussian", "mixture:", "trigonometric:", "signs:", "momen
 
 
 def unit_choices() -> Sequence[str]:
-    """Families of units; a colon where a number follows."""
+    """Return the names of the unit families, with a colon where a number follows."""
     from herdcli.rbm.units import TABLE
 
     return [f"{name}:" if entry.number else name for name, entry in TABLE.items()]
 
 
 def kernel_choices() -> Sequence[str]:
-    """Names of kernels."""
+    """Return the names of the kernels."""
     from herdcli.quadrature.kernels.kernel_parsing import FACTORIES
 
     return [f"{name}:2" if name == "polynomial" else name for name in FACTORIES] + ["features:x", "features:x+xx"]
@@ -36,17 +36,17 @@ WORDS: dict[str, Callable[[], Sequence[str]]] = {
 
 
 def complete_files(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Whatever the shell itself completes as a file."""
+    """Leave the completion of file names to the shell."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_words(known: Callable[[], Sequence[str]]) -> Complete:
-    """Those of some words that begin as typed."""
+    """Return a completer that offers the known words that begin with the typed text."""
     return lambda context, param, incomplete: [CompletionItem(word) for word in known() if word.startswith(incomplete)]
 
 
 def with_completion(command: click.Command) -> click.Command:
-    """The command, with completion for its parameters of free text."""
+    """Return the command with completion added to its free-text parameters."""
     for param in command.params:
         if isinstance(param.type, click.Choice) or param._custom_shell_complete is not None:
             continue

@@ -1,4 +1,4 @@
-"""An option declared once, as a typed field of its command's request.
+"""The declaration of an option as a typed field of its command's request, in one place.
 
     @dataclass(frozen=True, kw_only=True)
     class Request:
@@ -7,9 +7,9 @@
         rates: str | None = option(text(), metavar="ARTIFACT", record=as_file(), help="Continue this herding by its rates.")
         flip: bool = flag(default=True, negative="--no-flip", help="Flip all spins at a fixed point where that helps.")
 
-From the declaration follow the option of the command line and its place in the help (`click_options`), the values that a history can have,
-the text that makes a value (`Kind.format`), and the warning or the refusal where an option has no effect, which every command begins with
-(`check`).
+The declaration determines the option of the command line and its place in the help (`click_options`), the values that a history can hold,
+and the text that is read back as a value (`Kind.format`).  It also determines the warning or the error for an option that has no effect,
+which every command checks first (`check`).
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S", bound=str)
 INPUT, MODEL, LEARNING, LONG, OUTPUT = "Input", "Model", "Learning", "Long runs", "Output"  # headings of the help
-Decorator = Callable[[Callable[..., object]], Callable[..., object]]  # of a command
+Decorator = Callable[[Callable[..., object]], Callable[..., object]]  # decorates a command
 DECLARATION = "declaration"  # the key in the metadata of a field
-# A file that is opened later, where an error names it: a look beforehand whether it is readable would fail for an output without that
+# The file is opened later, and an error then names it.  A check for readability beforehand would fail for an output without that
 # permission, and for a checkpoint that another run removes meanwhile.
 FILE_PATH = click.Path(dir_okay=False, readable=False)
 
 
 class Kind(Generic[T]):
-    """The values that an option takes: how a text is read, and how a value is written so that it is read back as the same value."""
+    """The type of an option's values: how a text is parsed, and how a value is formatted so that parsing returns the same value."""
 
     def __init__(self, click_type: click.ParamType, format: Callable[[T], str] = str) -> None:  # type: ignore[type-arg,unused-ignore]
         self.click_type = click_type
         self.format = format
 
     def parse(self, text: str) -> T:
-        """The value of a text.  Raises click.BadParameter."""
+        """Return the value that a text stands for.  Raises click.BadParameter."""
         return cast(T, self.click_type.convert(text, None, None))
 
 
 class ParsedType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A type of click made of a function: text to value, raising ValueError with what is wrong.
+    """A click type made from a function that parses a text and raises ValueError with a message.
 
-    quoted  the message begins with the text that was typed.
+    quoted  whether the typed text precedes the message.
     """
 
     def __init__(self, name: str, parse: Callable[[str], object], *, quoted: bool = True) -> None:
@@ -59,7 +59,7 @@ class ParsedType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         self.quoted = quoted
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """The value of a text; a value that is none is returned as it is."""
+        """Return the value that a text stands for; a value that is not a text is returned unchanged."""
         if not isinstance(value, str):
             return value
         try:
@@ -69,54 +69,54 @@ class ParsedType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 def format_number(value: float) -> str:
-    """The shortest text that is read back as the same number."""
+    """Return the shortest text that is read back as the same number."""
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
 def whole(low: int | None = None, high: int | None = None) -> Kind[int]:
-    """Whole numbers from `low` to `high`."""
+    """Return the kind of integers from `low` to `high`."""
     return Kind(click.IntRange(low, high))
 
 
 def number(low: float | None = None, high: float | None = None, *, open_low: bool = False, open_high: bool = False) -> Kind[float]:
-    """Numbers from `low` to `high`; `open_low` and `open_high` leave out the ends."""
+    """Return the kind of numbers from `low` to `high`; `open_low` and `open_high` exclude the limits."""
     bounded = low is not None or high is not None
     return Kind(click.FloatRange(low, high, min_open=open_low, max_open=open_high) if bounded else click.FLOAT, format_number)
 
 
 def text() -> Kind[str]:
-    """Texts of any length."""
+    """Return the kind of texts of any length."""
     return Kind(click.STRING)
 
 
 def path() -> Kind[str]:
-    """The name of a file that is no folder."""
+    """Return the kind of file names that do not name a folder."""
     return Kind(FILE_PATH)
 
 
 def choice(*names: S) -> Kind[S]:
-    """One of these names."""
+    """Return the kind whose values are these names."""
     return Kind(click.Choice(names))
 
 
 def parsed(name: str, parse: Callable[[str], T], format: Callable[[T], str] = str, *, quoted: bool = True) -> Kind[T]:
-    """Values of a form of their own.
+    """Return a kind whose values have their own syntax.
 
-    parse   text to value, raising ValueError with what is wrong: as "'TEXT' …" or, not `quoted`, as the whole message.
-    format  its inverse: parse(format(value)) == value.
+    parse   converts a text to a value and raises ValueError with a message, shown as "'TEXT' …" or, without `quoted`, as the whole message.
+    format  the inverse of `parse`: parse(format(value)) == value.
     """
     return Kind(ParsedType(name, parse, quoted=quoted), format)
 
 
 class Condition:
-    """Where options have an effect: what the request is asked, and the message where the answer is no.
+    """A condition under which options have an effect, with the message for the case that it is not met.
 
-    holds    the name of a property of the request.
-    why      completes "--OPTION has no effect …", the warning; or
-    refusal  the error, with its `hint`; {option} stands for the option as it is typed, any other name in braces for the request's value.
+    holds    the name of the property of the request that must be true.
+    why      completes the warning "--OPTION has no effect …"; or
+    refusal  the text of the error, with its `hint`; {option} stands for the typed option, other names in braces for the request's values.
     """
 
-    by_value = False  # whether every value but the default is refused, and not the option where it was typed
+    by_value = False  # whether the condition refuses every value except the default, instead of refusing the option if it was typed
 
     def __init__(self, holds: str, *, why: str = "", refusal: str = "", hint: str | None = None) -> None:
         self.holds, self.why, self.refusal, self.hint = holds, why, refusal, hint
@@ -126,17 +126,17 @@ class Condition:
         return bool(getattr(request, self.holds))
 
     def reason(self, request: object) -> str:
-        """Why they have none."""
+        """Return the reason why the options have no effect."""
         return self.why.format_map(_Values(request, {}))
 
     def error(self, request: object, option: str) -> BadUsage:
-        """The refusal of an option."""
+        """Return the error that refuses an option."""
         values = _Values(request, {"option": option})
         return BadUsage(self.refusal.format_map(values), hint=None if self.hint is None else self.hint.format_map(values))
 
 
 class _Values(dict[str, object]):
-    """The values of a request by name, for a message."""
+    """The values of a request by name, used to fill in a message."""
 
     def __init__(self, request: object, more: Mapping[str, object]) -> None:
         super().__init__(more)
@@ -147,21 +147,21 @@ class _Values(dict[str, object]):
 
 
 class Never(Condition):
-    """A condition that nothing meets: the option is there to be refused.  refusal, hint: of the error."""
+    """A condition that is never met: the option exists only to be refused, with an error made of `refusal` and `hint`."""
 
     def __init__(self, refusal: str, hint: str) -> None:
         super().__init__("", refusal=refusal, hint=hint)
 
     def is_met(self, request: object) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
 
 class OneOf(Condition):
-    """Options of some values of another option: `OneOf("algorithm", "bp", "gbp")`; the warning names the value that was chosen.
+    """A condition that another option has one of some values: `OneOf("algorithm", "bp", "gbp")`; the warning names the actual value.
 
-    default     the value that the other option has where it is None.
-    positional  the other one is an argument, which has no name where it is typed.
+    default     the value to assume for the other option where it is None.
+    positional  whether the other option is an argument, which is typed without a name.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class OneOf(Condition):
         return self._chosen(request) in self.values
 
     def reason(self, request: object) -> str:
-        """With which value they have no effect, where nothing else is said."""
+        """Return `why`, or else the value of the other option with which the options have no effect."""
         if self.why:
             return super().reason(request)
         name = "" if self.positional else f"--{self.holds.replace('_', '-')} "
@@ -196,9 +196,9 @@ class OneOf(Condition):
 
 
 class Excludes(Condition):
-    """Options that contradict others: `Excludes("patience", "average", hint="…")`.
+    """A condition that the options it lists are not used: `Excludes("patience", "average", hint="…")`.
 
-    refusal  the error; {other} stands for the option that it contradicts, as it is typed.
+    refusal  the text of the error; {other} stands for the option that is in conflict, as it is typed.
     """
 
     def __init__(self, *names: str, refusal: str = "{option} and {other} exclude each other", hint: str | None = None) -> None:
@@ -206,41 +206,41 @@ class Excludes(Condition):
         self.names = names
 
     def is_met(self, request: object) -> bool:
-        """Whether none of the others was asked for."""
+        """Whether none of the other options is used."""
         return not any(getattr(request, name) for name in self.names)
 
     def error(self, request: object, option: str) -> BadUsage:
-        """The refusal of an option, with the other one's name."""
+        """Return the error that refuses an option and names the option that is in conflict with it."""
         other = typed_name(type(request), next(name for name in self.names if getattr(request, name)))
         values = _Values(request, {"option": option, "other": other})
         return BadUsage(self.refusal.format_map(values), hint=None if self.hint is None else self.hint.format_map(values))
 
 
 class When(Condition):
-    """A condition that counts only where another one is met."""
+    """A condition (`then`) that applies only if another condition (`given`) is met."""
 
     def __init__(self, given: Condition, then: Condition) -> None:
         super().__init__(then.holds, refusal=then.refusal, hint=then.hint)
         self.given, self.then = given, then
 
     def is_met(self, request: object) -> bool:
-        """Whether the second holds, or the first does not."""
+        """Whether the second condition is met or the first one is not."""
         return not self.given.is_met(request) or self.then.is_met(request)
 
     def reason(self, request: object) -> str:
-        """That of the second."""
+        """Return the reason that the second condition gives."""
         return self.then.reason(request)
 
     def error(self, request: object, option: str) -> BadUsage:
-        """That of the second."""
+        """Return the error of the second condition."""
         return self.then.error(request, option)
 
 
 class Needs(Condition):
-    """A condition without which every value but the default is refused, typed or made of other options.
+    """A condition without which every value except the default is refused, whether it was typed or derived from other options.
 
-    --refine 0 needs nothing, and --thin-by-chain, which sets --by, needs what --by needs.
-    typed  the default is refused, too, where it was typed.
+    --refine 0 needs nothing; --thin-by-chain sets --by, so it needs whatever --by needs.
+    typed  whether the default is refused too if it was typed.
     """
 
     def __init__(self, condition: Condition, refusal: str, *, hint: str | None = None, typed: bool = False) -> None:
@@ -248,32 +248,32 @@ class Needs(Condition):
         self.condition, self.by_value = condition, not typed
 
     def is_met(self, request: object) -> bool:
-        """Whether the condition is."""
+        """Whether the inner condition is met."""
         return self.condition.is_met(request)
 
 
 class OfRequest(Condition):
-    """A condition of an option of the run, which is asked of the session, that asks the session's request: --threads with an algorithm."""
+    """A condition of a session option that looks at the session's request, such as --threads, which some algorithms do not use."""
 
     def __init__(self, condition: Condition) -> None:
         super().__init__("request", why=condition.why, refusal=condition.refusal, hint=condition.hint)
         self.condition = condition
 
     def is_met(self, request: object) -> bool:
-        """Whether the session's request meets it."""
+        """Whether the session's request meets the condition."""
         return self.condition.is_met(getattr(request, self.holds))
 
     def reason(self, request: object) -> str:
-        """That of the request."""
+        """Return the reason that the condition gives for the session's request."""
         return self.condition.reason(getattr(request, self.holds))
 
     def error(self, request: object, option: str) -> BadUsage:
-        """That of the request."""
+        """Return the error of the condition for the session's request."""
         return self.condition.error(getattr(request, self.holds), option)
 
 
 class Declaration(Generic[T]):
-    """What a field says of its option: the settings of click's, its kind, its place in the help, and where it has an effect."""
+    """The declaration of an option, held by a field: click's settings, the kind of its values, its help group, and its conditions."""
 
     def __init__(
         self,
@@ -287,16 +287,16 @@ class Declaration(Generic[T]):
         self.kind, self.names, self.settings, self.group, self.only, self.default = kind, names, settings, group, only, default
 
     def typed_name(self, field_name: str) -> str:
-        """The long name that is typed, with its dashes."""
+        """Return the long name of the option with its dashes, as it is typed."""
         return max(self.names or (f"--{field_name.replace('_', '-')}",), key=len)
 
     def narrowed(self, conditions: Iterable[Condition]) -> Declaration[T]:
-        """The same with more conditions."""
+        """Return a copy of this declaration with more conditions."""
         return Declaration(self.kind, self.names, self.settings, self.group, (*self.only, *conditions), self.default)
 
 
 class DeclaredOption(click.Option):
-    """An option of click that knows the heading it stands under in the help."""
+    """A click option that knows its heading in the help."""
 
     def __init__(self, *arguments: Any, group: str, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -362,13 +362,13 @@ def option(
     shown: bool = True,
     hidden: bool = False,
 ) -> T | None:
-    """A field whose option takes one value.
+    """Return a dataclass field for an option with one value.
 
-    names    as typed, where that is not --FIELD-NAME.
-    default  the value without the option; `shown` in the help.
-    resolved the value without the option depends on other options: `Request.resolved` fills it in.
-    record   what a history has of it: a field of `frame.request` (as_file(), where_changed(…), …); None: the value.
-    hidden   the help does not list it.
+    names    the option's names, if not --FIELD-NAME.
+    default  the value without the option; `shown` says whether the help shows it.
+    resolved whether the value without the option depends on other options, so that `Request.resolved` fills it in.
+    record   how a history records it: a field of `frame.request` (as_file(), where_changed(…), …); None: the value itself.
+    hidden   whether the help leaves it out.
     """
     settings: dict[str, object] = {"type": kind.click_type, "help": help, "default": default, "metavar": metavar, "required": required}
     settings["hidden"] = hidden
@@ -376,7 +376,7 @@ def option(
         plain = isinstance(default, (float, str)) or (isinstance(default, int) and kind.format(default) == str(default))
         settings |= {"default": default if plain else kind.format(default), "show_default": shown}
     if required:
-        del settings["default"]  # a default of None would count as given
+        del settings["default"]  # click would treat a default of None as a given value
     declared: T | None = _declared(Declaration(kind, names, settings, group, _as_tuple(only), default), record)
     return declared
 
@@ -410,9 +410,9 @@ def flag(
     only: tuple[Condition, ...] | Condition = (),
     record: object = None,
 ) -> bool | None:
-    """A field whose option takes no value.
+    """Return a dataclass field for an option without a value.
 
-    default   None: what is done where nothing was typed depends on other options.
+    default   the value without the option; None: it depends on other options.
     negative  the name that switches it off.
     """
     settings: dict[str, object] = {"is_flag": True, "default": default, "help": help}
@@ -431,7 +431,7 @@ def repeated(
     only: tuple[Condition, ...] | Condition = (),
     record: object = None,
 ) -> tuple[T, ...]:
-    """A field whose option may be repeated."""
+    """Return a dataclass field for an option that may be repeated."""
     settings = {"type": kind.click_type, "help": help, "multiple": True, "metavar": metavar}
     declared: tuple[T, ...] = _declared(Declaration(kind, names, settings, group, _as_tuple(only), ()), record)
     return declared
@@ -449,7 +449,7 @@ def _declared(declaration: Declaration[T], record: object) -> Any:
 
 
 def declarations(request: type[DataclassInstance]) -> Iterator[tuple[str, Declaration[object]]]:
-    """Name and declaration of each field that is an option."""
+    """Yield the name and the declaration of each field that is an option."""
     for each in fields(request):
         declaration = each.metadata.get(DECLARATION)
         if declaration is not None:
@@ -457,42 +457,42 @@ def declarations(request: type[DataclassInstance]) -> Iterator[tuple[str, Declar
 
 
 def declaration_of(declared: object) -> Declaration[object]:
-    """The declaration in a field that `option`, `flag` or `repeated` made."""
+    """Return the declaration in a field that `option`, `flag` or `repeated` made."""
     declaration: Declaration[object] = cast(Field[object], declared).metadata[DECLARATION]
     return declaration
 
 
 def typed_name(request: type, field_name: str) -> str:
-    """The option of a field as it is typed, with its dashes."""
+    """Return the option of a field with its dashes, as it is typed."""
     declared = dict(declarations(request)).get(field_name)
     return f"--{field_name.replace('_', '-')}" if declared is None else declared.typed_name(field_name)
 
 
 def shared_option(name: str, declared: object) -> Decorator:
-    """The decorator of a declared field, for a command whose request does not declare it yet."""
+    """Return the decorator for a declared field, for a command whose request does not declare the option yet."""
     return _click_option(name, declaration_of(declared))
 
 
 class OptionGroup:
-    """Options of many commands that are no part of a request, as one decorator.  declared: by the names of their parameters."""
+    """A decorator that adds options shared by many commands; they do not belong to a request.  declared: by parameter name."""
 
     def __init__(self, declared: dict[str, Declaration[object]]) -> None:
         self.declared = declared
 
     def where(self, **conditions: tuple[Condition, ...] | Condition) -> OptionGroup:
-        """The same options, with conditions that a command's request has for some of them."""
+        """Return a group of the same options, some of them with conditions on the command's request."""
         more = {name: map(OfRequest, _as_tuple(only)) for name, only in conditions.items()}
         return OptionGroup({name: each.narrowed(more[name]) if name in more else each for name, each in self.declared.items()})
 
     def __call__(self, command: Callable[..., object]) -> Callable[..., object]:
-        """The command with these options."""
+        """Return the command with these options added."""
         for name, declaration in reversed(self.declared.items()):
             command = _click_option(name, declaration)(command)
         return command
 
 
 def click_options(request: type[DataclassInstance]) -> list[Decorator]:
-    """The decorators that give a command the options of its request, in their order."""
+    """Return the decorators that give a command the options of its request, in the order of the fields."""
     return [_click_option(name, declaration) for name, declaration in declarations(request)]
 
 
@@ -506,25 +506,25 @@ def _click_option(name: str, declaration: Declaration[object]) -> Decorator:
 
 
 class TypedOptions(Protocol):
-    """The options that were typed, and a place for warnings about them, as a session has them."""
+    """The interface of a session that `check` uses: the typed options, and a method that warns about them."""
 
     @property
     def given(self) -> Collection[str]:
-        """The names of their fields."""
+        """The field names of the typed options."""
 
     def ignored(self, option: str, why: str) -> None:
-        """Warn that one of them has no effect."""
+        """Warn that one of the typed options has no effect."""
 
 
 def check(request: DataclassInstance, session: TypedOptions) -> None:
-    """Warn of each option of a request that was typed and has no effect.  Raises BadUsage where one is refused."""
+    """Warn of each option of a request that was typed but has no effect.  Raises BadUsage if one is refused."""
     check_options(declarations(type(request)), request, session)
 
 
 def check_options(declared: Iterable[tuple[str, Declaration[object]]], request: object, session: TypedOptions) -> None:
-    """Warn of each of these options that was typed and has no effect.  Raises BadUsage where one is refused.
+    """Warn of each of these options that was typed but has no effect.  Raises BadUsage if one is refused.
 
-    request  has the properties that the conditions name.
+    request  the object with the properties that the conditions name.
     """
     declared = list(declared)
     refuse_options(declared, request, session.given)
@@ -535,13 +535,12 @@ def check_options(declared: Iterable[tuple[str, Declaration[object]]], request: 
 
 
 def refuse_typed(request: DataclassInstance, typed_options: Collection[str]) -> None:
-    """Raise BadUsage for the first of the options in `typed_options` that contradicts others, where `resolved` cannot make sense of
-    them."""
+    """Raise BadUsage for the first of the typed options that contradicts others, where `resolved` cannot interpret them."""
     refuse_options(((name, declaration) for name, declaration in declarations(type(request)) if name in typed_options), request)
 
 
 def refuse_options(declared: Iterable[tuple[str, Declaration[object]]], request: object, given: Collection[str] | None = None) -> None:
-    """Raise BadUsage for the first of these options that contradicts others.  given: those that were typed; None: all."""
+    """Raise BadUsage for the first of these options that contradicts others.  given: the typed options; None: all."""
     for name, declaration in declared:
         for condition in declaration.only:
             if not condition.refusal or condition.is_met(request):

@@ -1,4 +1,4 @@
-"""--help that fits a screen: the options that matter first, in groups, in plain words; all of them under --help-all."""
+"""Help that fits a screen: --help shows the most important options in groups, --help-all shows all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEARNING = _parse_names(
 )
 LONG = _parse_names("threads shard cluster cluster_options retries mixed checkpoint every resume dry_run max_memory lock trace_file")
 OUTPUT = _parse_names("output no_clobber quiet verbose debug format plots report requirements help help_all no_state want")
-COMMON = (  # options of many commands, in the order of every help
+COMMON = (  # options that many commands share, in the order in which every help lists them
     *(
         "weights_column",
         "input_format",
@@ -48,11 +48,11 @@ COMMON = (  # options of many commands, in the order of every help
 GROUPS = ("Input", "Model", "Learning", "Options", "Long runs", "Output")
 PLAIN = _parse_names(
     "apply check completion convert data eval info merge sample seal selftest"
-)  # commands that neither make nor learn a model
+)  # commands that neither create nor fit a model
 ALWAYS = _parse_names("label split seed output checkpoint resume dry_run missing help help_all")
-MOST_SHOWN = 24  # options up to which a command shows all
+MOST_SHOWN = 24  # a command with at most this many options shows all of them
 
-# the options that matter most of commands that have many
+# the most important options of commands with many options
 FIRST: dict[str, str] = {
     "fit-rbm": "hidden per_class layers visible_units standardize algorithm epochs learning_rate value_range threshold threads",
     "herd": "model hidden iterations per_class value_range threshold keep threads",
@@ -71,7 +71,7 @@ _LIMITS = re.compile(r"(?:;\s*)?(?:-?[\d.e+]+<=?)?x(?:<=?|>=?)?-?[\d.e+]*(?=\]|;
 
 
 def help_record(param: click.Parameter, ctx: click.Context) -> tuple[str, str] | None:
-    """Spelling and help of an option without the names and limits of the parser's types."""
+    """Return the spelling and the help of an option, without the type names and limits that click adds."""
     found = param.get_help_record(ctx)
     if found is None:
         return None
@@ -84,7 +84,7 @@ def help_record(param: click.Parameter, ctx: click.Context) -> tuple[str, str] |
 
 
 def group_of(name: str, command: str = "", param: click.Parameter | None = None) -> str:
-    """The heading that an option of a command stands under: as declared, else by its name."""
+    """Return the heading of an option in the help: the declared one, else the one for its name."""
     known = {"Input": INPUT, "Learning": LEARNING, "Long runs": LONG, "Output": OUTPUT}
     by_name = next((group for group, names in known.items() if name in names), "Model")
     found = param.group if isinstance(param, DeclaredOption) else by_name
@@ -96,7 +96,7 @@ def _parameter_name(param: click.Parameter) -> str:
 
 
 def place_of(param: click.Parameter) -> int:
-    """Where an option stands among those of its command: its own first, in their order, then those that many commands have."""
+    """Return the sort key of an option in its command: 0 for the command's own options, then the options that many commands share."""
     return COMMON.index(str(param.name)) + 1 if isinstance(param, click.Option) and param.name in COMMON else 0
 
 
@@ -108,10 +108,10 @@ def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 class Command(click.Command):
-    """A command whose choices may be typed in any case, and whose --help is in groups."""
+    """A command that accepts choices in any case and groups the options in --help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What was typed, choices in any case."""
+        """Parse the arguments, with choices in any case."""
         for param in self.params:
             if isinstance(param.type, click.Choice):
                 param.type.case_sensitive = False
@@ -120,11 +120,11 @@ class Command(click.Command):
 
     @property
     def is_long(self) -> bool:
-        """Are there more options than --help shows?"""
+        """Whether the command has more options than --help shows."""
         return len(self.params) > MOST_SHOWN and str(self.name) in FIRST
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The parameters, --help-all before --help where there are many."""
+        """Return the parameters; a command with many options has --help-all before --help."""
         found = super().get_params(ctx)
         if not self.is_long:
             return found
@@ -134,7 +134,7 @@ class Command(click.Command):
         return [*found[:-1], more, found[-1]]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options in groups; where there are many, those that matter, and how many more there are."""
+        """Write the options in groups; a command with many options shows the most important ones and the number of the others."""
         shown = set(FIRST.get(str(self.name), "").split()) | ALWAYS
         whole = not self.is_long or bool(ctx.meta.get("herd.help_all"))
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]

@@ -1,6 +1,6 @@
-"""The options of a run that are no part of its request: each declared once, here; `frame/common_options.py` makes groups of them.
+"""The options of a run that do not belong to its request, each declared once; `frame/common_options.py` groups them.
 
-Where a command lacks an option, the field of `SessionOptions` has its default.
+If a command lacks an option, the field of `SessionOptions` has its default.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 SHARD = parsed("i/n", parse_shard)
 CLUSTER = parsed("where", parse_cluster)
 SETTING = parsed("key=value", parse_setting, "=".join)
-WITH_CHECKPOINT = Condition("checkpoint", why="without --checkpoint")  # these are asked of the session
+WITH_CHECKPOINT = Condition("checkpoint", why="without --checkpoint")  # the session has these properties
 WITH_WORKERS = Condition("cluster", why="without --cluster")
 UNDIVIDED = Condition("is_undivided", refusal="--cluster makes all shards, --shard one of them", hint="leave out one of them")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
-    """The options of a run beside those of its request."""
+    """The options of a run other than those of its request."""
 
     weights_column: str | None = option(text(), "--weights", metavar="COLUMN", help="Column with the row weights; none: no weights.")
     thousands: str | None = option(
@@ -142,11 +142,11 @@ DECLARED = dict(declarations(SessionOptions))
 
 
 def option_group(*names: str) -> OptionGroup:
-    """The decorator of these options."""
+    """Return the decorator that adds these options."""
     return OptionGroup({name: DECLARED[name] for name in names})
 
 
 def own_shard_option(help: str, *, only: tuple[Condition, ...] | Condition = (), hidden: bool = False) -> OptionGroup:
-    """--shard with another meaning than that of units of work."""
+    """Return a --shard with another meaning than shards of units of work."""
     declared = option(SHARD, metavar="I/N", group=LONG, only=only, hidden=hidden, help=help)
     return OptionGroup({"shard": declaration_of(declared)})

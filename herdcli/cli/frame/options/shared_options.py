@@ -99,24 +99,24 @@ def _format_penalty(penalty: float | str) -> str:
 
 
 PENALTY = parsed("auto|float", _parse_penalty, _format_penalty)
-SIZE = parsed("size", _parse_size, _format_size)  # bytes, with an optional unit: 500M, 2G, 1.5GiB
-SIZES = parsed("n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes)))  # of layers of hidden units, the lowest first
-COLUMNS = parsed("columns", _parse_columns, _format_columns)  # separated by commas; those with commas in quotes
+SIZE = parsed("size", _parse_size, _format_size)  # in bytes, with an optional unit: 500M, 2G, 1.5GiB
+SIZES = parsed("n,n,…", _parse_sizes, lambda sizes: ",".join(map(str, sizes)))  # of the layers of hidden units, the lowest layer first
+COLUMNS = parsed("columns", _parse_columns, _format_columns)  # separated by commas; names that contain a comma are quoted
 INTERVAL = parsed("lo,hi", _parse_interval, lambda limits: ",".join(map(format_number, limits)))
 
 
 def input_format() -> str | None:
-    """--input-format of commands that read tables."""
+    """Declare --input-format of commands that read tables."""
     return option(choice(*TABLE_FORMATS), group=INPUT, record=unrecorded(), help="Read the input as this format.  [default: detected]")
 
 
 def network_format() -> str | None:
-    """--input-format of commands that read networks."""
+    """Declare --input-format of commands that read networks."""
     return option(choice(*NETWORK_FORMATS), group=INPUT, record=unrecorded(), help="Read the network as this format.  [default: detected]")
 
 
 def missing_rows() -> str:
-    """--missing-rows of commands that read networks."""
+    """Declare --missing-rows of commands that read networks."""
     return option(
         choice("refuse", "uniform"),
         default="refuse",
@@ -126,19 +126,19 @@ def missing_rows() -> str:
 
 
 def output_format(*formats: str) -> str | None:
-    """--format of commands that write one of these."""
+    """Declare --format of commands that write one of these formats."""
     help = "Write this format.  [default: by the suffix of -o, else hdf5]"
     return option(choice(*formats), group=OUTPUT, record=unrecorded(), help=help)
 
 
 def label(only: tuple[Condition, ...] | Condition = ()) -> str | None:
-    """--label."""
+    """Declare --label."""
     help = "Column with the labels; none: no labels.  [default: y, label, class or target, if needed]"
     return option(text(), metavar="COLUMN", group=INPUT, only=only, help=help)
 
 
 def split(only: tuple[Condition, ...] | Condition = ()) -> str | None:
-    """--split."""
+    """Declare --split."""
     return option(
         text(),
         metavar="TRAIN,VALID,TEST",
@@ -149,36 +149,36 @@ def split(only: tuple[Condition, ...] | Condition = ()) -> str | None:
 
 
 def threshold(only: tuple[Condition, ...] | Condition = ()) -> float | None:
-    """--threshold of commands that make values two-valued."""
+    """Declare --threshold of commands that binarise values."""
     return option(number(0, 1), group=INPUT, only=only, help="Binarise: on at or above this share of the range.")
 
 
 def value_range(only: tuple[Condition, ...] | Condition = ()) -> tuple[float, float] | None:
-    """--range of commands that need to know where values lie."""
+    """Declare --range of commands that need the range of the values."""
     return option(INTERVAL, "--range", metavar="LO,HI", group=INPUT, only=only, help="Lowest and highest possible value, such as 0,255.")
 
 
 def seed(only: tuple[Condition, ...] | Condition = ()) -> int:
-    """--seed, stored with the result."""
+    """Declare --seed; the seed is stored with the result."""
     return option(whole(0, 2**64 - 1), default=0, group=LEARNING, only=only, help="Seed of every random number.")
 
 
 def exact(only: tuple[Condition, ...] | Condition = ()) -> bool:
-    """--exact: arithmetic of one rounding everywhere."""
+    """Declare --exact, which makes results identical on every x86-64 processor."""
     return flag(group=MODEL, record=where_changed(False), only=only, help=EXACT)
 
 
 def inexact(*names: str) -> Condition:
-    """Options that --exact does not work with, as a condition of it."""
+    """Return the condition of --exact that excludes these options."""
     return Excludes(*names, refusal="--exact does not work with {other}", hint=WITHOUT_EXACT)
 
 
 def iterations(only: tuple[Condition, ...] | Condition = ()) -> int:
-    """--iterations of algorithms that run until they have converged."""
+    """Declare --iterations of algorithms that run until they converge."""
     return option(whole(1), default=1000, group=LEARNING, only=only, help="Maximum number of iterations.")
 
 
 def on_nonconvergence(only: tuple[Condition, ...] | Condition = ()) -> str:
-    """--on-nonconvergence of algorithms that may end without having converged."""
+    """Declare --on-nonconvergence of algorithms that may end without convergence."""
     help = "What to do if the last of --iterations ends without convergence."
     return option(choice("warn", "error"), default="warn", group=LEARNING, only=only, help=help)

@@ -1,4 +1,4 @@
-"""--units, --visible-units and --hidden-units, which commands that make harmoniums declare."""
+"""The options --units, --visible-units and --hidden-units of commands that make harmoniums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from herdcli.rbm.units import TABLE
 
 
 def _parse_units(text: str) -> str:
-    """A unit family's name."""
+    """Return the name of a unit family.  Raises ValueError if the family is unknown or softmax has no number of states."""
     from herdcli.rbm.units import unit_family
 
     if text == "softmax":
@@ -23,16 +23,16 @@ UNITS = parsed("units", _parse_units)
 
 
 def units(only: tuple[Condition, ...] | Condition = ()) -> str:
-    """--units."""
+    """Declare --units."""
     names = ", ".join(f"{entry.typed(name)} {entry.values}" for name, entry in TABLE.items())
     return option(UNITS, default="binary", metavar="UNITS", only=only, help=f"Type of all units, visible and hidden: {names}.")
 
 
 def visible_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
-    """--visible-units."""
+    """Declare --visible-units."""
     return option(UNITS, metavar="UNITS", only=only, help="Type of the visible units.  [default: --units]")
 
 
 def hidden_units(only: tuple[Condition, ...] | Condition = ()) -> str | None:
-    """--hidden-units."""
+    """Declare --hidden-units."""
     return option(UNITS, metavar="UNITS", only=only, help="Type of the hidden units.  [default: --units]")

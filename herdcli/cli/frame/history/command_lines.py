@@ -1,7 +1,8 @@
-"""The command lines that make an artifact again, from its history: the shortest that leave the same record, inputs as placeholders.
+"""Command lines that make an artifact again, reconstructed from its history: the shortest ones that leave the same record.
 
-A history names no files.  An input is written KIND-DIGEST, with the first digits of its digest; what one stage makes and the next one reads
-is step-N.h5.  Each line is parsed as the command itself would parse it, and is shown only if its record is the one in the history.
+A history names no files.  An input is written as the placeholder KIND-DIGEST, with the first digits of its digest.  The output of one
+stage, which the next stage reads, is step-N.h5.  Each line is parsed as the command itself would parse it, and is shown only if its record
+equals the one in the history.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def command_lines(artifact: Artifact) -> list[str]:
-    """A command for each stage, the last one making the artifact under its name; [] where one of them cannot be told."""
+    """Return a command line for each stage, the last one with the artifact's name as output; [] if one of them cannot be reconstructed."""
     try:
         stages = history_stages(artifact)
         return [_command_line(stages, index, artifact) for index in range(len(stages))]
@@ -35,7 +36,7 @@ def command_lines(artifact: Artifact) -> list[str]:
 
 
 class _NotExpressible(Exception):
-    """A stage cannot be written as a command."""
+    """The error for a stage that cannot be written as a command line."""
 
 
 def _command_line(stages: list[Stage], index: int, artifact: Artifact) -> str:
@@ -46,7 +47,7 @@ def _command_line(stages: list[Stage], index: int, artifact: Artifact) -> str:
     typed = {name: text for name, text in free if text is not None}
     if _record_of(command, stage, fixed, typed) != stage.parameters:
         raise _NotExpressible
-    # without whatever the record does not need; two by two, since a default may depend on another option's being typed
+    # leave out options that the record does not need; also in pairs, since a default may depend on whether another option was typed
     for names in (*((name,) for name in typed), *combinations(list(typed), 2)):
         fewer = {name: text for name, text in typed.items() if name not in names}
         if len(fewer) < len(typed) and _record_of(command, stage, fixed, fewer) == stage.parameters:
@@ -59,7 +60,7 @@ def _command_line(stages: list[Stage], index: int, artifact: Artifact) -> str:
 
 
 def _place_inputs(stages: list[Stage], index: int) -> dict[str, str]:
-    """The file of each role: a placeholder, or what the stage before it makes, which its first unknown input is."""
+    """Return the file of each role: a placeholder, or the output of the stage before for the first input that is not known yet."""
     stage, before = stages[index], {each.sha256 for earlier in stages[:index] for each in earlier.inputs}
     names = {each.role: input_placeholder(each.kind, each.sha256) for each in stage.inputs}
     new = [each.role for each in stage.inputs if each.sha256 not in before]
@@ -69,17 +70,17 @@ def _place_inputs(stages: list[Stage], index: int) -> dict[str, str]:
 
 
 def input_placeholder(kind: str, sha256: str) -> str:
-    """The name that stands for an input."""
+    """Return the placeholder of an input."""
     return f"{kind.upper()}-{sha256[:SHOWN]}"
 
 
-Fixed = tuple[list[str], list[str]]  # arguments before the options, files named by options after them
+Fixed = tuple[list[str], list[str]]  # arguments before the options; options that name files, after them
 
 
 def _parameter_words(
     command: click.Command, stage: Stage, placed: Mapping[str, str], artifact: Artifact
 ) -> tuple[Fixed, list[tuple[str, list[str] | None]]]:
-    """What names files, and the candidates for every other recorded parameter."""
+    """Return the words that name files, and the candidate words for every other recorded parameter."""
     kind = vars(command.callback)["request"]
     names = {each.name for each in fields(kind)}
     by_name = {param.name: param for param in command.params}
@@ -119,7 +120,7 @@ def _long_option(option: click.Parameter) -> str:
 
 
 def _option_words(param: click.Parameter, value: object) -> list[str] | None:
-    """A recorded value as it is typed; None where it is the option's absence."""
+    """Return the words that stand for a recorded value; None if the value means that the option is absent."""
     if value is None or value == [] or value == "file":
         return None
     if isinstance(param, click.Argument):
@@ -150,13 +151,13 @@ def _parse_word(param: click.Parameter, text: str) -> object:
 
 
 def _record_of(command: click.Command, stage: Stage, fixed: Fixed, typed: Mapping[str, list[str]]) -> Mapping[str, object] | None:
-    """What the history would say of a command line; None for one that would be refused."""
+    """Return the parameters that the history would record for a command line; None if the command line would be refused."""
     words = [*fixed[0], *(word for each in typed.values() for word in each), *fixed[1]]
     try:
         with command.make_context(stage.command, words) as context:
             session, _ = parse_options(context, vars(command.callback)["request"], dict(context.params))
             session.inputs.clear()
-            read = {name: stage.parameters[name] for name in OF_READING if name in stage.parameters}  # which the inputs tell
+            read = {name: stage.parameters[name] for name in OF_READING if name in stage.parameters}  # these come from the inputs
             return dict(provenance.stage_record(stage.command, session.record()["parameters"], {})["parameters"]) | read
     except (HerdError, click.ClickException, OSError):
         return None

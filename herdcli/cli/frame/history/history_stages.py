@@ -1,7 +1,6 @@
-"""The history of an artifact as stages, and what each of them asked of its command.
+"""The history of an artifact as stages, and the request that each stage made of its command.
 
-A history names no files: inputs have roles, kinds and digests.  Whatever it says is checked before anything follows it, see
-`recorded_options`.
+A history names no files: inputs have roles, kinds and digests.  Everything in it is checked before it is used, see `recorded_options`.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
     from herdcli.artifacts import Artifact
 
-SOURCES = ("data", "network", "weights")  # roles of what a command's first argument names
-BY_ROLE = {  # command and role -> options that may have named the input; other roles have the name of their option
+SOURCES = ("data", "network", "weights")  # roles of the input that a command's first argument names
+BY_ROLE = {  # command and role -> options that may have named the input; any other role has the name of its option
     ("merge", "data"): ("data",),
     ("kernel-herd", "extended"): ("extend",),
     ("kernel-herd", "step"): ("rates",),
@@ -33,12 +32,12 @@ BY_ROLE = {  # command and role -> options that may have named the input; other 
     ("ups-infer", "evidence"): ("evidence_rows", "evidence"),
     ("network", "model"): ("source",),
 }
-SHOWN = 12  # digits of a digest
+SHOWN = 12  # number of digits of a digest
 
 
 @dataclass(frozen=True)
 class StageInput:
-    """An input of a stage, as the history has it."""
+    """An input of a stage, as recorded in the history."""
 
     role: str
     kind: str
@@ -50,7 +49,7 @@ class StageInput:
 
 @dataclass(frozen=True)
 class Stage:
-    """One command of a history.  number  from 1."""
+    """One command of a history.  number: counted from 1."""
 
     number: int
     version: str
@@ -63,7 +62,7 @@ class Stage:
 
 
 def history_stages(artifact: Artifact) -> list[Stage]:
-    """The history as stages.  Raises DataError where it does not say how the artifact was made."""
+    """Return the history as stages.  Raises DataError if it does not say how the artifact was made."""
     if not artifact.history:
         raise DataError(
             "has no history, so it cannot be made again",
@@ -81,7 +80,7 @@ def history_stages(artifact: Artifact) -> list[Stage]:
 
 
 def find_command(name: str, where: str) -> click.Command:
-    """A command; its callback has the request's type and the function that is called with one, see `common_options.stage`."""
+    """Return a command; its callback holds the type of its request and the function to call with one, see `common_options.stage`."""
     from herdcli.cli.main import COMMANDS
 
     if name not in COMMANDS:
@@ -95,9 +94,11 @@ def find_command(name: str, where: str) -> click.Command:
 def stage_request(
     stage: Stage, placed: Mapping[str, str], where: str, folder: str
 ) -> tuple[click.Command, DataclassInstance, dict[str, object]]:
-    """The command of a stage, what was asked of it, and the options of its session.  Raises DataError for what no command line asks.
+    """Return the command of a stage, its request, and the options of its session.
 
-    placed  the file of each role.  folder  where further outputs go.
+    placed  the file of each role.
+    folder  the folder for further outputs.
+    Raises DataError for a request that no command line can make.
     """
     command = find_command(stage.command, where)
     kind, values, own = recorded_options.typed_request(command, stage.parameters, str(stage), where)
@@ -110,7 +111,7 @@ def stage_request(
 def file_fields(
     stage: Stage, kind: type[DataclassInstance], values: Mapping[str, object], placed: Mapping[str, str], where: str
 ) -> dict[str, object]:
-    """The files of a stage's roles by the fields of its request.  Raises DataError for a role that no field has."""
+    """Return the files of a stage's roles by the fields of its request.  Raises DataError for a role without a field."""
     names = {each.name for each in fields(kind) if names_files(each)}
     found: dict[str, object] = {}
     for several, start in (("models", "model "), ("sources", "artifact ")):
@@ -122,13 +123,13 @@ def file_fields(
             continue
         field = role_field(stage, role, names, where)
         form = values.get(field)
-        kept = isinstance(form, str) and form != FILE and field == "target"  # target: its form, then a file
+        kept = isinstance(form, str) and form != FILE and field == "target"  # a target is recorded as its form and then a file
         found[field] = f"{form}:{path}" if kept else (path,) if field == "sources" else path
     return found
 
 
 def role_field(stage: Stage, role: str, names: set[str], where: str) -> str:
-    """The option, or the argument, that named the input of a role."""
+    """Return the option or argument that named the input of a role."""
     tried = BY_ROLE.get((stage.command, role)) or (("source", role) if role in SOURCES else (role,))
     options = [name for name in tried if name in names]
     said = [name for name in options if stage.parameters.get(name) is not None]

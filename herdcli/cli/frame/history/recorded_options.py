@@ -1,7 +1,7 @@
-"""A record of a history as options: only what a record can have, each value as the command line would have taken it.
+"""The conversion of a history's record to options, with each value as the command line would have parsed it.
 
-Whoever can write a file can write any history into it and seal it again.  So every value goes through the type of its option, ranges and
-choices included, and a value that no command line makes is refused.  Files are those that were matched by their digests, and no others.
+Anyone who can write a file can write any history into it and seal it again.  So every value passes through the type of its option, with its
+range and its choices, and a value that no command line makes is refused.  The only files used are those that were matched by their digests.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-OF_SESSION = ("missing", "layer", "categorical", *COLUMN_OPTIONS)  # recorded beside a request's own options
-OF_READING = {  # recorded of how an input was read, where that is not how it was read by earlier versions: the only values
+OF_SESSION = ("missing", "layer", "categorical", *COLUMN_OPTIONS)  # recorded in addition to a request's own options
+OF_READING = {  # recorded if the input was read in another way than by earlier versions; these are the only values
     "column_roles": "declared",
     "split_rule": "rows",
 }
-LABEL_COLUMN = "label_column"  # the column with the usual name that labels came from, recorded where that is not y
-SHOWN = 60  # characters of a value
-NUMBERS = {"inf": math.inf, "-inf": -math.inf}  # as JSON holds what has no digits
+LABEL_COLUMN = "label_column"  # the column, with a usual name, that the labels came from; recorded if it is not y
+SHOWN = 60  # number of characters shown of a value
+NUMBERS = {"inf": math.inf, "-inf": -math.inf}  # JSON stores these numbers as text
 
 
 class UnrepresentableValue(Exception):
-    """A value that no command line makes; its text says what is wrong."""
+    """The error for a value that no command line makes; its text says why."""
 
 
 def typed_request(
     command: click.Command, parameters: Mapping[str, object], what: str, where: str
 ) -> tuple[type[DataclassInstance], dict[str, object], dict[str, object]]:
-    """The type of the request that a record is of, its fields as typed, and the options of the session.  Raises DataError.
+    """Return the type of the request that a record belongs to, its fields as typed, and the options of the session.
 
     what  the stage, in words.
+    Raises DataError for values and options that no command line makes.
     """
     for name, only in OF_READING.items():
         if parameters.get(name, only) != only:
@@ -91,7 +92,7 @@ def _shorten(text: str, length: int) -> str:
 
 
 def _check_value(declared: Field[object] | None, param: click.Parameter | None, value: object, *, off: bool) -> object:
-    """A recorded value as typed.  off: zero stands for an option that was not asked for."""
+    """Return a recorded value as typed.  off: whether zero stands for an option that was not used."""
     if declared is not None:
         if value == FILE and names_files(declared):
             return value
@@ -111,7 +112,7 @@ def _check_value(declared: Field[object] | None, param: click.Parameter | None, 
 
 
 def _can_hold(declared: Field[object], value: object) -> bool:
-    """Whether a record can hold the value; what a field's own function cannot read no record holds."""
+    """Whether a record can hold the value; False for a value that the field's own function cannot read."""
     try:
         return recordable(declared, value)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -127,9 +128,9 @@ def request_with_files(
     where: str,
     folder: str,
 ) -> DataclassInstance:
-    """The request of a record with its files: those that were `placed`, by field, and for further outputs files in a folder.
+    """Return the request of a record with its files: the `placed` ones by field, and files in `folder` for further outputs.
 
-    Raises DataError where a file is named that is no input of the stage.
+    Raises DataError if a file is named that is not an input of the stage.
     """
     params = {str(param.name): param for param in command.params}
     found: dict[str, object] = {}
@@ -153,7 +154,7 @@ def request_with_files(
 
 
 def refuse_contradictions(request: DataclassInstance, what: str, where: str) -> None:
-    """Raise DataError where options of a record contradict each other as those of no command line do."""
+    """Raise DataError if options of a record contradict each other in a way that no command line allows."""
     absent = {each.name: absent_value(each) for each in fields(request)}
     asked = [
         (name, declaration)
@@ -167,7 +168,7 @@ def refuse_contradictions(request: DataclassInstance, what: str, where: str) -> 
 
 
 def _absent(declared: Field[object], param: click.Parameter | None) -> object:
-    """What a field is that a record lacks, as those of earlier versions do: its own default, or that of the option."""
+    """Return the value of a field that the record of an earlier version lacks: the field's own default, or else the option's."""
     if declared.default is not MISSING or param is None or USE in declared.metadata:
         return absent_value(declared)
     value = param.default
@@ -175,7 +176,7 @@ def _absent(declared: Field[object], param: click.Parameter | None) -> object:
 
 
 def _missing_input(param: click.Parameter | None, what: str, where: str) -> object:
-    """What is read where a history has no input for it: nothing, or stdin, which is empty."""
+    """Return the value of an input for which a history has no file: None, or the default (stdin, which is empty)."""
     if param is None:
         return None
     if param.required:
@@ -184,7 +185,7 @@ def _missing_input(param: click.Parameter | None, what: str, where: str) -> obje
 
 
 def typed_value(param: click.Parameter, value: object) -> object:
-    """The value of an option or argument that a record has, with lists as tuples.  Raises Refused."""
+    """Return the recorded value of an option or argument as typed, with lists as tuples.  Raises UnrepresentableValue."""
     if value is None:
         if param.default is None and not param.required:
             return None
@@ -219,7 +220,7 @@ def _as_list(value: object) -> list[object]:
 
 
 def _convert(kind: click.ParamType[object], value: object, param: click.Parameter) -> object:
-    """A value through the type of its option: of the same type before and after, and within its range."""
+    """Convert a value with the type of its option; it must already have that type and lie within its range."""
     if isinstance(kind, (click.types.IntParamType,)):
         if not isinstance(value, int) or isinstance(value, bool):
             raise UnrepresentableValue("it is not a whole number")
@@ -251,7 +252,7 @@ def _parse_with(kind: click.ParamType[object], value: object, param: click.Param
 
 
 def possible_spellings(value: object, kind: click.ParamType[object]) -> Iterator[str]:
-    """Ways in which a value of a type may have been typed: as it is, in parts, or as a word that the type's name lists (n|all)."""
+    """Yield ways in which a value may have been typed: directly, in parts, or as a word that the type's name lists (n|all)."""
     yield from _possible_words(value)
     yield from (word for word in kind.name.split("|") if word.isalpha() and word.islower())
 
@@ -274,10 +275,10 @@ def _possible_words(value: object) -> Iterator[str]:
 
 
 def spell_value(value: object) -> str:
-    """A single value as it is typed."""
+    """Return the text of a single value as it is typed."""
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
 def record_value(value: object) -> object:
-    """As a record holds it: tuples are lists."""
+    """Return a value as a record holds it, with tuples as lists."""
     return [record_value(each) for each in value] if isinstance(value, (tuple, list)) else value

@@ -1,4 +1,4 @@
-"""What a user asked of a command, as one frozen dataclass with typed fields: parsed once and recorded.
+"""A request: the options that a user gave to a command, as one frozen dataclass with typed fields, parsed once and recorded.
 
     @dataclass(frozen=True, kw_only=True)
     class Request:
@@ -6,9 +6,9 @@
         hidden: int
         below: str | None = as_file()
 
-The fields have the names of the command's options.  `resolved`, where a request has one, returns it with the defaults that depend on
-other options filled in; nothing rewrites it later.  The history holds `recorded_options(request)`, a shard is finished with
-`request_from_record` of it.
+The fields have the names of the command's options.  The method `resolved`, if a request has one, returns it with the defaults that depend
+on other options filled in; nothing changes it later.  The history holds `recorded_options(request)`, and a shard is finished with the
+result of `request_from_record`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 else:
     T = TypeVar("T")
 
-D = TypeVar("D")  # of a field
-USE, INPUT, UPDATED, OUTPUT = "use", "input", "updated", "output"  # what a run does with the file that a field names
-FILE = "file"  # a file in a record
-SOMETIMES, ALLOWED = "sometimes", "allowed"  # marks of a field that only some records have, and of one that is no option
+D = TypeVar("D")  # the type of a field
+USE, INPUT, UPDATED, OUTPUT = "use", "input", "updated", "output"  # how a run uses the file that a field names
+FILE = "file"  # stands for a file in a record
+# Metadata keys: of a field that only some records have, and of the allowed values of a field that is not an option.
+SOMETIMES, ALLOWED = "sometimes", "allowed"
 _LEFT_OUT = object()
 
 
@@ -36,57 +37,60 @@ def _always_false(value: object) -> object:
 
 
 def unrecorded() -> Any:
-    """A field that is not part of the record: where inputs lie and outputs go, which cannot change a result."""
+    """Return a field that is not recorded, such as the place of inputs and outputs, since it cannot change a result."""
     return field(metadata={"record": _always_false})
 
 
 def input_file() -> Any:
-    """A field that names what is read and is not part of the record, whose inputs have the digest of the content."""
+    """Return a field that names an input file; it is not recorded because the record has the digest of the file's content."""
     return field(metadata={"record": _always_false, USE: INPUT})
 
 
 def output_file(shown: Callable[[D], object] = _always_false) -> Any:
-    """A field that names what is written besides the result; the record has nothing of it, or what `shown` makes of it."""
+    """Return a field that names a further output file; it is not recorded, or only as the value that `shown` returns."""
     return field(metadata={"record": shown, USE: OUTPUT})
 
 
 def derived(default: D) -> D:
-    """A field that is no option and not part of the record: what `resolved` has seen."""
+    """Return a field that is neither an option nor recorded: a value that `resolved` computes."""
     return field(default=default, metadata={"record": _always_false})
 
 
 def record_as_file(value: object) -> str | None:
-    """The record of a file: `file`, since its content is among the inputs."""
+    """Return `file` as the record of a file, since its content is among the inputs."""
     return None if value is None else FILE
 
 
 def as_file(*, updated: bool = False) -> Any:
-    """A field that names a file to read: the record says `file`.  updated: the result may go to the same file."""
+    """Return a field that names a file to read and is recorded as `file`.  updated: the result may go to the same file."""
     return field(metadata={"record": record_as_file, USE: UPDATED if updated else INPUT})
 
 
 def as_recorded(shown: Callable[[D], object]) -> Any:
-    """A field whose record is what `shown` makes of the value."""
+    """Return a field that is recorded as the value that `shown` returns."""
     return field(metadata={"record": shown})
 
 
 def where_given(allowed: Callable[[object], bool] | None = None) -> Any:
-    """A field that the record has only where it is not None: what most runs know nothing of.
+    """Return a field that is recorded only if it is not None, for options that few runs use.
 
-    allowed  of a field that is no option: which values a record can have.
+    allowed  for a field that is not an option: tells whether a record can have a value.
     """
     shown: dict[str, object] = {"record": lambda value: _LEFT_OUT if value is None else value, SOMETIMES: True}
     return field(default=None, metadata=shown if allowed is None else shown | {ALLOWED: allowed})
 
 
 def where_changed(default: D, shown: Callable[[D], object] = lambda value: value, allowed: Callable[[object], bool] | None = None) -> D:
-    """A field that the record has only where it is not the default: options of one model among several.  allowed  as of `where_given`."""
+    """Return a field that is recorded only if it is not the default, for options of one model among several.
+
+    allowed  as in `where_given`.
+    """
     marks: dict[str, object] = {"record": lambda value: _LEFT_OUT if value == default else shown(value), SOMETIMES: True}
     return field(default=default, metadata=marks if allowed is None else marks | {ALLOWED: allowed})
 
 
 def recorded_options(request: DataclassInstance) -> dict[str, object]:
-    """Options by name as the history has them: those that can change the result."""
+    """Return the options by name as the history records them: those that can change the result."""
     found: dict[str, object] = {}
     for each in fields(request):
         value = getattr(request, each.name)
@@ -97,7 +101,7 @@ def recorded_options(request: DataclassInstance) -> dict[str, object]:
 
 
 def request_type_of_record(kind: type[T], names: Collection[str]) -> type[T]:
-    """The request that a record of these names is of: where `resolved` makes one of another type, which records other names, that type."""
+    """Return the type of request whose record has these names: `kind`, or a subclass of it that `resolved` may return."""
     kinds = [kind, *kind.__subclasses__()]
     for each in kinds:
         always, sometimes = _recorded_names(each)
@@ -107,13 +111,13 @@ def request_type_of_record(kind: type[T], names: Collection[str]) -> type[T]:
 
 
 def recordable_names(kind: type[DataclassInstance]) -> set[str]:
-    """The fields that a record can have."""
+    """Return the fields that a record can have."""
     always, sometimes = _recorded_names(kind)
     return always | sometimes
 
 
 def _recorded_names(kind: type[DataclassInstance]) -> tuple[set[str], set[str]]:
-    """The fields that every record has, and those that some have."""
+    """Return the fields that every record has, and the fields that some records have."""
     shown = [each for each in fields(kind) if each.metadata.get("record") is not _always_false]
     return {each.name for each in shown if SOMETIMES not in each.metadata}, {each.name for each in shown if SOMETIMES in each.metadata}
 
@@ -125,7 +129,7 @@ def recordable(declared: Field[object], value: object) -> bool:
 
 
 def named_file(declared: Field[object], value: object) -> str | None:
-    """The file that the value of a field names: all of it, or what follows the name of a form, as in mixture:FILE."""
+    """Return the file that the value of a field names: the whole value, or the part after the name of a form, as in mixture:FILE."""
     if not isinstance(value, str):
         return None
     if declared.metadata.get(USE) is not None:
@@ -149,21 +153,21 @@ def _identity(value: object) -> object:
 
 
 def request_from_record(kind: type[T], parameters: Mapping[str, object]) -> T:
-    """The request of a record: lists are tuples again, what was left out or is newer than the record is None or its default."""
+    """Return the request of a record: lists become tuples, and a field that the record lacks is None or its default."""
     return kind(**{each.name: as_tuples(parameters[each.name]) if each.name in parameters else absent_value(each) for each in fields(kind)})
 
 
 def absent_value(declared: Field[object]) -> object:
-    """What a field is where a record has nothing of it."""
+    """Return the value of a field that a record lacks."""
     return None if declared.default is MISSING else declared.default
 
 
 def as_tuples(value: object) -> object:
-    """A value of a record: its lists are tuples again."""
+    """Return a value of a record with its lists as tuples."""
     return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
 def topic_settings(kind: type[T], request: DataclassInstance, **more: object) -> T:
-    """The settings of a topic from the request's fields of the same names, None where the topic's default holds; `more` goes first."""
+    """Return a topic's settings from the request's fields with the same names; None keeps the default, and `more` takes precedence."""
     asked = {each.name: getattr(request, each.name, None) for each in fields(kind)}
     return kind(**{name: value for name, value in asked.items() if value is not None} | more)

@@ -1,8 +1,8 @@
-"""Making an artifact again from its history: each stage's command with the options of its record, on inputs of the digests there.
+"""Making an artifact again from its history: each stage's command with its recorded options, on inputs with the recorded digests.
 
-A history names no files, so inputs are matched by their digests: those that are given, those that ship with herd, and what earlier
-stages of the same history make.  Made on another kind of machine, that may have other bytes; it is then taken for the input that it
-stands for, and the end is judged by a tolerance.
+A history names no files, so inputs are matched by their digests.  They are the given files, the files that ship with herd, and the outputs
+of earlier stages of the same history.  An output made on another kind of machine may have other bytes; it still replaces the input that it
+stands for, and the final result is compared within a tolerance.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def known_files(paths: Iterable[str]) -> dict[str, str]:
-    """Files by the digests that a history may have of them, those that ship with herd among them.  Raises NoInput, DataError."""
+    """Return files, including those that ship with herd, by the digests that a history may have of them.  Raises NoInput, DataError."""
     from importlib.resources import as_file, files
 
     found: dict[str, str] = {}
@@ -38,7 +38,10 @@ def known_files(paths: Iterable[str]) -> dict[str, str]:
 
 
 def rerun_verdict(session: Session, path: str, given: Mapping[str, str], bounds: RerunLimits) -> str:
-    """Make the artifact again and say how the two compare.  Raises NegativeResult where they differ, NoInput for a missing input."""
+    """Make the artifact again and return a sentence that compares the two.
+
+    Raises NegativeResult if they differ and NoInput if an input is missing.
+    """
     original = artifacts.load(path, max_memory=session.max_memory)
     stages = history_stages(original)
     versions = sorted({stage.version for stage in stages} - {__version__})
@@ -77,10 +80,10 @@ def _compare(original: Artifact, again: Artifact) -> str:
 
 
 def _first_stage(stages: list[Stage], given: Mapping[str, str], where: str) -> int:
-    """The index of the last stage whose inputs are all there; those after it follow.  Raises NoInput for what is missing."""
+    """Return the index of the last stage whose inputs are all available; later stages follow.  Raises NoInput for a missing input."""
     missing = [[each for each in stage.inputs if each.sha256 not in given] for stage in stages]
     first = next((index for index in reversed(range(len(stages))) if not missing[index]), 0)
-    # of every later stage one input may be what the stage before it makes
+    # in every later stage, one input may be the output of the stage before it
     wanted = [(stages[first], each) for each in missing[first]]
     for stage, absent in zip(stages[first + 1 :], missing[first + 1 :], strict=True):
         wanted += [(stage, each) for each in absent[1:]]
@@ -92,7 +95,7 @@ def _first_stage(stages: list[Stage], given: Mapping[str, str], where: str) -> i
 
 
 def _place_inputs(stage: Stage, given: Mapping[str, str], made: str | None, where: str) -> dict[str, str]:
-    """The file of each role."""
+    """Return the file of each role."""
     found = {each.role: given[each.sha256] for each in stage.inputs if each.sha256 in given}
     for each in stage.inputs:
         if each.role not in found:

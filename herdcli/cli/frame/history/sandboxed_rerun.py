@@ -1,7 +1,8 @@
-"""One stage of a history, run again in a process of its own: with bounds on time, memory and disk, and no way to write elsewhere.
+"""Running one stage of a history again in a process of its own, with limits on time, memory and disk, and without writing elsewhere.
 
-A history is whatever somebody wrote into a file.  The stage runs in a new process in a scratch folder, which is its working directory and
-its TMPDIR; stdin is empty.  Its options went through `recorded`.  On Linux the kernel refuses it every write outside that folder as well.
+A history is untrusted: anyone may have written it.  The stage runs in a new process in a scratch folder, which is its working directory and
+its TMPDIR; stdin is empty.  Its options have passed through `recorded_options`.  On Linux the kernel also refuses every write outside that
+folder.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.history.history_stages import Stage
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-LOOK = 0.05  # seconds between two looks at the process, at first
+LOOK = 0.05  # initial seconds between two checks of the process
 
 
 @dataclass(frozen=True)
 class RerunLimits:
-    """What the making of all stages of a file may take: seconds in all, until `end` of time.monotonic, and bytes of memory and of files."""
+    """The limits for making all stages of a file again: total seconds, until `end` of time.monotonic, and bytes of memory and files."""
 
     seconds: float
     end: float
@@ -48,7 +49,7 @@ class RerunLimits:
 
 @dataclass(frozen=True)
 class RerunJob:
-    """What the new process is told.  stage: its number, version, command, parameters, and the role, kind and digest of each input."""
+    """The job for the new process.  stage: its number, version, command, parameters, and the role, kind and digest of each input."""
 
     stage: tuple[int, str, str, dict[str, object], list[tuple[str, str, str]]]
     placed: dict[str, str]
@@ -64,10 +65,10 @@ class RerunJob:
 def rerun_stage(
     stage: Stage, placed: Mapping[str, str], folder: Path, target: Path, shard: str | None, where: str, bounds: RerunLimits
 ) -> None:
-    """Run a stage again; its result is at `target`, in the folder.
+    """Run a stage again and write its result to `target`, in the folder.
 
-    placed  the file of each input by its role.  Raises DataError where the history cannot be followed or takes more than the bounds, and
-    RuntimeError for a fault of herd.
+    placed  the file of each input by its role.
+    Raises DataError if the history cannot be followed or exceeds the limits, and RuntimeError for an internal error of herd.
     """
     own = folder / f"stage-{stage.number}"
     own.mkdir()
@@ -84,7 +85,7 @@ def rerun_stage(
 
 
 def _stage_input_name(role: str, path: str, own: Path) -> str:
-    """An input as the stage sees it.  Reports have their artifacts' names: a name without a folder stays the same."""
+    """Return the name of an input in the stage; a name without a folder stays the same, since reports show the names of their artifacts."""
     if role.startswith("artifact ") and os.path.basename(path) == path and not os.path.lexists(own / path):
         os.symlink(os.path.abspath(path), own / path)
         return path
@@ -96,7 +97,7 @@ def _answer_path(question: Path) -> Path:
 
 
 def _started(own: Path, question: Path) -> subprocess.Popen[bytes]:
-    """A new process that runs a job, whose working directory and TMPDIR is its own folder."""
+    """Start a new process that runs a job, with its own folder as working directory and TMPDIR."""
     package = str(Path(herdcli.__file__).parent.parent)
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
     environment = os.environ | dict.fromkeys(BLAS_VARIABLES, "1") | {"PYTHONPATH": path, "TMPDIR": str(own), "PYTHONSAFEPATH": "1"}
@@ -113,7 +114,7 @@ def _started(own: Path, question: Path) -> subprocess.Popen[bytes]:
 
 
 def _run_watched(own: Path, question: Path, bounds: RerunLimits, what: str, where: str) -> int:
-    """Run a job to its end; its exit code.  Raises DataError where it takes too much time or disk."""
+    """Run a job to its end and return its exit code.  Raises DataError if it takes too much time or disk."""
     process = _started(own, question)
     pause = LOOK
     try:
@@ -133,10 +134,10 @@ def _run_watched(own: Path, question: Path, bounds: RerunLimits, what: str, wher
 
 
 def _disk_usage(folder: Path, process: int) -> int:
-    """Bytes that the files of a folder take, and those without a name that a process has open."""
+    """Return the bytes used by the files of a folder and by the deleted files that a process has open."""
     total = 0
     for path in folder.rglob("*"):
-        with suppress(OSError):  # gone meanwhile
+        with suppress(OSError):  # removed meanwhile
             total += path.lstat().st_blocks * 512
     with suppress(OSError):
         for path in Path(f"/proc/{process}/fd").iterdir():
@@ -147,7 +148,7 @@ def _disk_usage(folder: Path, process: int) -> int:
 
 
 def _raise_answer(path: Path, code: int, stage: Stage, where: str) -> None:
-    """Raise what ended the process, as it was there."""
+    """Raise the error that ended the process."""
     what = f"{stage} cannot be made again"
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
@@ -166,14 +167,14 @@ def _raise_answer(path: Path, code: int, stage: Stage, where: str) -> None:
         if issubclass(found, NoInput) and place == "stdin":
             message, place, hint = "it reads an input that is not in its history", None, None
         if issubclass(found, (BadUsage, NoInput)):
-            found = DataError  # asked for by the history, and by nobody else
+            found = DataError  # the request came from the history, not from the user
         if not message.startswith(str(stage)):
             message = f"{what}: {message if place in (None, where) else f'{place}: {message}'}"
         raise found(message, where=where, hint=hint)
 
 
 def main() -> None:
-    """In the new process: run the job of a file and leave the answer beside it."""
+    """Run the job of a file in the new process and write the answer next to the file."""
     question = Path(sys.argv[1])
     job = RerunJob(**json.loads(question.read_text(encoding="utf-8")))
     _restrict_process(job)
@@ -197,7 +198,7 @@ def main() -> None:
 
 
 def _restrict_process(job: RerunJob) -> None:
-    """Hold this process to its folder and to so many bytes a file."""
+    """Restrict this process to writing in its folder, and limit the size of each file."""
     import resource
 
     from herdcli.sandbox import end_with_parent, write_only_within
@@ -210,7 +211,7 @@ def _restrict_process(job: RerunJob) -> None:
 
 
 def _run_stage(job: RerunJob) -> None:
-    """One stage, its result at `target`."""
+    """Run one stage and write its result to `target`."""
     from herdcli.artifacts.tables.dataset_preparation import SplitRule
     from herdcli.cli.frame.history.history_stages import Stage, StageInput, stage_request
     from herdcli.cli.frame.history.recorded_options import OF_SESSION

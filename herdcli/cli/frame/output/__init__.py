@@ -1,1 +1,1 @@
-"""Where results go."""
+"""The output of results: artifacts, text and tables."""

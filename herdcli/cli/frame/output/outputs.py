@@ -1,9 +1,9 @@
-"""The one door out: whatever a command makes leaves through `_deliver`, whole or not at all, and with -n over nothing that exists.
+"""The output of a command: everything passes through `_deliver`, which writes a file completely or not at all; -n never replaces one.
 
-    artifact(…)   the result, sealed, to -o           text(…)   the result as text, to -o
-    beside(…)     a picture or page beside the result
+    write_artifact(…)    the result, sealed, to -o           write_text_result(…)   the result as text, to -o
+    write_side_file(…)   a picture or page next to the result
 
-What goes to -o is the end of a run: the closing line is printed and the checkpoint goes away.
+Writing to -o ends a run: the closing line is printed and the checkpoint is removed.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RestoredHistory:
-    """The history of an artifact as it stands: what is written is what that run would have written, no stage of its own."""
+    """An artifact whose history is written unchanged: the output is what that run would have written, without a stage of its own."""
 
     artifact: Artifact
 
 
-# commands whose results are judged when they are done
+# commands whose results are evaluated at the end
 TRAINING = ("fit-rbm", "herd", "nherd-train", "kernel-herd", "ups-infer", "fit-mrf", "ica", "em", "regress", "merge")
 History = Artifact | RestoredHistory | None
 
 
-SAID = frozenset({"samples", "beliefs"})  # kinds whose closing lines have such a figure, or no held-out one
-SHOWN = frozenset({"apply", "sample", "kernel-herd", "ups-infer"})  # whose results a person at a terminal reads as tables
+SAID = frozenset({"samples", "beliefs"})  # kinds whose closing line already has such a metric, or which have no held-out one
+SHOWN = frozenset({"apply", "sample", "kernel-herd", "ups-infer"})  # commands whose results are printed as tables on a terminal
 
 
 def shows_tables(session: Session, format: str | None = None) -> bool:
-    """Whether the result goes to a terminal and is printed as tables there, not refused as a binary file."""
+    """Whether the result goes to a terminal and is printed there as tables, instead of being refused as a binary file."""
     plain = session.output == "-" and format is None and session.shard is None
     return plain and session.command in SHOWN and text_tables.stdout_is_terminal()
 
 
 def check_artifact(session: Session, kind: str, format: str | None = None) -> None:
-    """Refuse an artifact at -o that cannot be written, before any work is done."""
+    """Raise an error before any work is done if an artifact cannot be written to -o."""
     if shows_tables(session, format):
         return
-    if session.shard is not None and session.command != "convert":  # whose shards are data sets themselves
+    if session.shard is not None and session.command != "convert":  # the shards of convert are data sets
         kind = f"{kind}-shard"
     if (
         session.command != "convert"
@@ -69,13 +69,13 @@ def check_artifact(session: Session, kind: str, format: str | None = None) -> No
 
 
 def check_text(session: Session) -> None:
-    """Refuse a text at -o that cannot be written, before any work is done."""
+    """Raise an error before any work is done if a text cannot be written to -o."""
     if not session.dry_run:
         atomic_output.check_destination(session.output, clobber=session.clobber, binary=False)
 
 
 def check_side_file(session: Session, path: str, *, binary: bool = True) -> None:
-    """Refuse a picture or page that cannot be written, before any work is done."""
+    """Raise an error before any work is done if a picture or page cannot be written."""
     atomic_output.check_destination(path, clobber=session.clobber, binary=binary)
 
 
@@ -90,9 +90,12 @@ def write_artifact(
     leading: Sequence[str] = (),
     recoding: Recoding | None = None,
 ) -> None:
-    """Write the one artifact of a run to -o.  history: of the input that this stage follows; missing: rows may have gaps.
+    """Write the one artifact of a run to -o.
 
-    leading: the further columns that stand first in a table.  recoding: of the columns that are written, where it is not the session's.
+    history   of the input that this stage follows.
+    missing   whether rows may have missing values.
+    leading   the further columns that come first in a table.
+    recoding  of the columns that are written, if it is not the session's.
     """
     records = (
         list(history.artifact.history)
@@ -100,7 +103,7 @@ def write_artifact(
         else [*(history.history if history else ()), session.record()]
     )
     _report_format_losses(session, value, format)
-    if recoding is None and session.command not in ("apply", "eval", "sample"):  # whose columns are others
+    if recoding is None and session.command not in ("apply", "eval", "sample"):  # the output of these has other columns
         recoding = session.recoding
     if shows_tables(session, format):
         from herdcli.cli.frame.output.summary_text import result_text
@@ -118,7 +121,7 @@ def write_artifact(
 
 
 def _report_format_losses(session: Session, value: object, format: str | None) -> None:
-    """What becomes of rows that are written as sound, and of labels in svmlight."""
+    """Note what a format changes: rows that are written as sound, and labels in svmlight."""
     form = format or format_detection.output_format_from_suffix(session.output)
     if form in ("wav", "svmlight"):
         from herdcli.artifacts.formats import audio
@@ -129,7 +132,7 @@ def _report_format_losses(session: Session, value: object, format: str | None) -
 
 
 def _judge(session: Session, kind: str, value: object) -> tuple[str | None, Mapping[str, object]]:
-    """The verdict on what training made, and the figures it needs; nothing of other commands, and of what is not judged."""
+    """Return the verdict on a trained model and the metrics it needs; nothing for other commands and for kinds without a verdict."""
     if session.command not in TRAINING or session.console.verbosity < 0:
         return None, {}
     from herdcli.errors import HerdError
@@ -137,12 +140,12 @@ def _judge(session: Session, kind: str, value: object) -> tuple[str | None, Mapp
 
     try:
         return verdicts.quick_verdict(kind, value, map=session.map)
-    except HerdError:  # what cannot be judged without options, as classes without validation rows
+    except HerdError:  # such results need options to be evaluated, for example classes without validation rows
         return None, {}
 
 
 def _held_out_figure(kind: str, judged: tuple[str | None, Mapping[str, object]]) -> str:
-    """`, held-out …` for the closing line, where a fit has a figure that its summary does not have."""
+    """Return `, held-out …` for the closing line if a fit has a held-out metric that its summary lacks."""
     if not judged[1] or kind in SAID:
         return ""
     from herdcli.evaluation.report.figure_relations import held_out_figure
@@ -152,7 +155,7 @@ def _held_out_figure(kind: str, judged: tuple[str | None, Mapping[str, object]])
 
 
 def _warn_of_findings(session: Session, kind: str, judged: tuple[str | None, Mapping[str, object]]) -> None:
-    """Warn at the end of training where `eval` would find something wrong."""
+    """Warn at the end of training if `eval` would report a problem."""
     if judged[0] is None:
         return
     from herdcli.evaluation import verdicts
@@ -163,7 +166,11 @@ def _warn_of_findings(session: Session, kind: str, judged: tuple[str | None, Map
 
 
 def write_text_result(session: Session, content: str, summary: str | None = None, what: str = "") -> None:
-    """Write a result that is text to -o.  what: its format, for the closing line; no summary: the text says it all, without such a line."""
+    """Write a result that is text to -o.
+
+    what     its format, for the closing line.
+    summary  the closing line; None: there is none, since the text says everything.
+    """
     _deliver(session, session.output, lambda target: write_text(target, content), binary=False)
     if summary is None:
         session.forget_checkpoint()
@@ -172,13 +179,13 @@ def write_text_result(session: Session, content: str, summary: str | None = None
 
 
 def write_in_parts(session: Session, parts: Iterable[Dataset], rows: int, summary: str, *, history: Artifact) -> None:
-    """Write a data set of so many rows, which come in parts, to -o: what `write_artifact` makes of them together."""
+    """Write a data set of `rows` rows that arrives in parts to -o; the file equals that of `write_artifact` for the whole."""
     written = incremental_dataset.save_in_parts(session.output, parts, rows, [*history.history, session.record()], clobber=session.clobber)
     _report_finished(session, summary, f"{written.kind} {format_size(written.size)}")
 
 
 def write_side_file(session: Session, path: str, write: Callable[[Path], None], *, binary: bool = True) -> None:
-    """Write a file beside the result."""
+    """Write a further file next to the result."""
     _deliver(session, path, write, binary=binary)
 
 
@@ -188,7 +195,7 @@ def _deliver(session: Session, path: str, write: Callable[[Path], None], *, bina
 
 
 def write_text(target: Path, content: str) -> None:
-    """Text in UTF-8, to a file that is being delivered."""
+    """Write text in UTF-8 to a file that is being delivered."""
     target.write_text(content, encoding="utf-8")
 
 

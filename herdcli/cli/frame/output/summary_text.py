@@ -1,4 +1,4 @@
-"""The contents of a result as tables for people: what `herd info` prints, and commands whose result would go to a terminal."""
+"""The contents of a result as readable tables, for `herd info` and for commands whose result goes to a terminal."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from herdcli.artifacts.recoding import Recoding
     from herdcli.evaluation.summaries.summary_table import SummaryTable
 
-DIGITS, MOST_CELL = 5, 160  # significant digits of a number, characters of a cell
-ROWS = "herdcli.evaluation.summaries.data.row_tables"  # of a data set that was made on a terminal: its first rows
+DIGITS, MOST_CELL = 5, 160  # significant digits of a number, and characters of a cell
+ROWS = "herdcli.evaluation.summaries.data.row_tables"  # the function for a data set that goes to a terminal: its first rows
 
 
 def state_levels(recoding: Recoding | None) -> Mapping[str, Sequence[str]]:
-    """The names of the states of columns that hold their numbers."""
+    """Return the names of the states by column, for columns that hold state numbers."""
     return recoding.levels if recoding and recoding.codes else {}
 
 
 def summary_tables(kind: str, value: object, recoding: Recoding | None) -> list[SummaryTable]:
-    """The tables of an artifact's contents; none of kinds that have no such tables."""
+    """Return the tables of an artifact's contents; none for kinds without such tables."""
     path = KINDS[kind].summary
     found: list[SummaryTable] = [] if path is None else import_named(path)(value, state_levels(recoding))
     return found
 
 
 def result_text(value: object, recoding: Recoding | None) -> str:
-    """A result that goes to a terminal: the first rows of a data set, the tables of other kinds."""
+    """Return the text of a result that goes to a terminal: the first rows of a data set, the tables of other kinds."""
     kind = kind_of(value).name
     tables = import_named(ROWS)(value, state_levels(recoding)) if kind == "dataset" else summary_tables(kind, value, recoding)
     return tables_text(tables).lstrip("\n")
 
 
 def tables_text(tables: Iterable[SummaryTable]) -> str:
-    """Each table below its title, folded to the width of the terminal, empty columns left out."""
+    """Return each table below its title, folded to the width of the terminal, without empty columns."""
     from herdcli.evaluation.table import all_columns, display_value, drop_empty_columns
 
     text = ""

@@ -1,4 +1,4 @@
-"""Tables for people: columns of equal width, numbers set to the right, folded into blocks where they are wider than the terminal."""
+"""Readable tables: columns of equal width, numbers aligned to the right, folded into blocks if wider than the terminal."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from collections.abc import Sequence
 
 from herdcli.errors import escape_text
 
-WIDTH = 100  # characters of a line where there is no terminal
+WIDTH = 100  # characters of a line without a terminal
 MISSING = "–"
 GAP = "  "
 
 
 def terminal_width() -> int:
-    """Characters of a line on the terminal of stdout; WIDTH where stdout is none."""
+    """Return the characters of a line on the terminal of stdout; WIDTH if stdout is not a terminal."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if stdout_is_terminal() else WIDTH
 
 
 def stdout_is_terminal() -> bool:
-    """Whether a person reads stdout."""
+    """Whether stdout is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def display_width(text: str) -> int:
-    """Columns of a terminal that a text takes: two for wide characters, none for those that combine with the one before."""
+    """Return the terminal columns that a text takes: two for a wide character, none for one that combines with the one before."""
     return sum(0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """A text filled up with blanks."""
+    """Return a text padded with blanks to a width."""
     blanks = " " * max(0, width - display_width(text))
     return blanks + text if right else text + blanks
 
 
 def shorten(text: str, length: int) -> str:
-    """A text of at most so many characters, an ellipsis at the end of a longer one."""
+    """Return a text of at most `length` characters; a longer one is cut and ends in an ellipsis."""
     return text if len(text) <= length else f"{text[: max(length - 1, 1)]}…"
 
 
 def text_table(
     header: Sequence[str], lines: Sequence[Sequence[str]], *, width: int | None = None, keys: int = 1, indent: int = 0, left: int = 1
 ) -> str:
-    """A table of texts, an empty cell as MISSING.
+    """Return a table of texts; an empty cell is shown as MISSING.
 
     width  of the terminal: columns that do not fit follow in further blocks, each with the first `keys` columns; None: no folding.
-    left   how many columns at the beginning are set to the left, like those in which a cell is no number.
+    left   how many columns at the beginning are aligned to the left; so are columns in which a cell is not a number.
     """
     cells = [[escape_text(cell) or MISSING for cell in line] for line in lines]
     titles = [escape_text(name) for name in header]
@@ -61,7 +61,7 @@ def text_table(
 
 
 def _fold(widths: Sequence[int], keys: int, width: int | None) -> list[list[int]]:
-    """The columns of each block: the keys, and as many others as fit, at least one."""
+    """Return the columns of each block: the keys, and as many others as fit, at least one."""
     first, rest = list(range(min(keys, len(widths)))), range(min(keys, len(widths)), len(widths))
     taken = sum(widths[k] + len(GAP) for k in first)
     blocks: list[list[int]] = [[]]
@@ -76,7 +76,7 @@ def _fold(widths: Sequence[int], keys: int, width: int | None) -> list[list[int]
 
 
 def _is_number(text: str) -> bool:
-    """Whether a cell is a number, perhaps with its error, or missing."""
+    """Whether a cell is missing or a number, perhaps with its error."""
     if text == MISSING:
         return True
     try:

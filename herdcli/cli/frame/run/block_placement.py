@@ -1,4 +1,4 @@
-"""Where the blocks of an iterated command are: here, or with the workers of --cluster."""
+"""The placement of the blocks of an iterated command: in this process, or on the workers of --cluster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def place_blocks(session: Session, source: BlockSource, *, passing: bool = False) -> BlockSource:
-    """The blocks of a source with the workers of --cluster, where there are any, until the command ends.
+    """Return the blocks of a source, kept by the workers of --cluster until the command ends; without --cluster, the source itself.
 
-    passing  they are others in each round, and workers keep none.
+    passing  whether each round has other blocks, so that workers keep none.
     """
     if session.cluster is None or session.dry_run:
         return source

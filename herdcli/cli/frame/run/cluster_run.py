@@ -1,7 +1,7 @@
-"""`--cluster WHERE`: the units of a command dealt to workers, each of which runs the command under --shard.
+"""`--cluster WHERE`: the units of a command are distributed to workers, each of which runs the command with --shard.
 
-Here is what the cluster must know of commands: the line that was typed, without what is of this process alone and with its files, and
-what the shards that come back have to be.
+This module has the parts that depend on commands.  It repacks the typed command line, without the options that concern only this process
+and with its files.  It also checks the shards that the workers return.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HERE = {
 
 
 def run_on_workers(session: Session, options: ClusterOptions, count: int, what: str) -> list[object]:
-    """What all units made, in their order, by workers."""
+    """Return the results of all units in their order, computed by workers."""
     threads = worker_threads(session, options)
     words = packed_command(session, threads)
     with _hire_workers(session, options, WorkerSize(threads, session.max_memory)) as farm:
@@ -52,7 +52,7 @@ def run_on_workers(session: Session, options: ClusterOptions, count: int, what: 
 
 
 def distribute_blocks(session: Session, options: ClusterOptions, source: BlockSource, *, passing: bool) -> BlockSource:
-    """The blocks of a source with workers until the command ends."""
+    """Return the blocks of a source, kept by workers until the command ends."""
     size = WorkerSize(worker_threads(session, options), session.max_memory)
     return distributed_rounds.distribute_blocks(
         source, session.enter_until_end(_hire_workers(session, options, size)), options.retries, passing=passing
@@ -65,14 +65,14 @@ def _hire_workers(session: Session, options: ClusterOptions, size: WorkerSize) -
 
 
 def worker_threads(session: Session, options: ClusterOptions) -> int:
-    """Threads of one worker: those of -j, else this machine's cores shared among the workers, or one."""
+    """Return the threads of one worker: those of -j, else this machine's cores divided among local workers, or one."""
     if "threads" in session.given:
         return session.threads
     return max(1, session.threads // (options.where.count or 1)) if options.where.kind == "local" else 1
 
 
 def packed_command(session: Session, threads: int) -> PackedCommand:
-    """What was typed, for workers that compute with so many threads each."""
+    """Return the typed command line for workers that compute with `threads` threads each."""
     context = click.get_current_context()
     command, shown = context.command, recorded_options(session.request)
     values, _, _ = command.make_parser(context).parse_args(args=list(context.meta["herd.typed"]))
@@ -81,7 +81,7 @@ def packed_command(session: Session, threads: int) -> PackedCommand:
         name = str(param.name)
         value = values.get(name)
         if isinstance(param, click.Argument) and not isinstance(value, (str, list, tuple)):
-            value = context.params[name]  # nothing was typed
+            value = context.params[name]  # the argument was not typed
         if value is None or name in HERE:
             continue
         of_place = hasattr(session.request, name) and shown.get(name) != value and not isinstance(param.type, click.Choice)
@@ -96,7 +96,7 @@ def packed_command(session: Session, threads: int) -> PackedCommand:
 
 
 def _spell_option(param: click.Parameter, value: object) -> Iterator[str]:
-    """An option or argument as it is typed."""
+    """Yield the words of an option or argument as they are typed."""
     if isinstance(param, click.Argument):
         yield from _option_texts(value)
         return
@@ -114,7 +114,7 @@ def _option_texts(value: object) -> Iterator[str]:
 
 
 def _open_shard(session: Session, content: bytes, number: int, dealt: int, count: int) -> Shard:
-    """The shard in these bytes, which must be of this run."""
+    """Return the shard in these bytes.  Raises DataError if it does not belong to this run."""
     with scratch_file(named=True) as path:
         path.write_bytes(content)
         found = artifacts.load(str(path), kinds=None)

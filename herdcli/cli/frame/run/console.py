@@ -1,4 +1,4 @@
-"""What a person sees on stderr: remarks, warnings, progress.  stdout is for data and is not touched here."""
+"""The messages that a user sees on stderr: notes, warnings, progress.  stdout is for data and is not used here."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 class Console:
-    """Messages of one command.
+    """The messages of one command.
 
-    startup    seconds that its process took before it, where it has one of its own.
+    startup    seconds that the process took before the command began, if the process runs only this command.
     warned     the warnings so far.
     verbosity  −1 quiet (errors only), 0 default (notes, warnings, the closing line), 1 details too.
     """
@@ -36,26 +36,26 @@ class Console:
         self.warned: list[str] = []
 
     def elapsed(self) -> float:
-        """Seconds since the command began."""
+        """Return the seconds since the command began."""
         return time.monotonic() - self.started
 
     def note(self, message: str) -> None:
-        """One line a user should see by default."""
+        """Print one line that a user should see by default."""
         if self.verbosity >= 0:
             self._print(message)
 
     def warn(self, message: str) -> None:
-        """One line about something that is probably not what was meant."""
+        """Print and collect one warning, about something that is probably not intended."""
         self.warned.append(message)
         self.note(f"warning: {message}")
 
     def detail(self, message: str) -> None:
-        """One line for -v."""
+        """Print one line that only -v shows."""
         if self.verbosity >= 1:
             self._print(message)
 
     def fault(self, message: str, hint: str | None = None) -> None:
-        """An error after which the command goes on, in the words of one that ends it; -q does not hide it."""
+        """Print an error after which the command continues, in the form of an error that ends it; -q does not hide it."""
         self._write(f"herd {self.command}: {escape_text(message)}\n" + (f"hint: {escape_text(hint)}\n" if hint else ""))
 
     def _print(self, message: str) -> None:
@@ -67,15 +67,15 @@ class Console:
             sys.stderr.flush()
 
     def progress(self, label: str) -> ProgressDisplay:
-        """A progress display; use as a context manager and `show` it a Progress, or call it with (done, total)."""
+        """Return a progress display: a context manager whose `show` takes a Progress."""
         return ProgressDisplay(self, label)
 
 
 class ProgressDisplay:
-    """A bar on a terminal once there are more than 2 s of work; in a log one line a minute.
+    """A progress bar on a terminal, shown once a run takes more than 2 s; in a log, one line per minute.
 
-    Beside the bar stands the figure that matters (residual, likelihood, error).  Where nobody knows how many steps there will be,
-    the bar moves without end and counts them.
+    Next to the bar is the main metric (residual, likelihood, error).  If the number of steps is unknown, the bar moves continuously and
+    counts the steps.
     """
 
     def __init__(self, console: Console, label: str) -> None:
@@ -95,7 +95,7 @@ class ProgressDisplay:
             self.bar.stop()
 
     def show(self, progress: RunProgress) -> None:
-        """Show how far a run is, if it is time to."""
+        """Show the progress of a run, unless the last update was too recent."""
         now = time.monotonic()
         if now < self.next_look or self.console.verbosity < 0:
             return
@@ -135,12 +135,12 @@ class ProgressDisplay:
 
 
 def printable_name(name: str) -> str:
-    """A file's name as text; bytes of it that are no UTF-8 as \\xNN."""
+    """Return a file's name as printable text; bytes that are not UTF-8 become \\xNN."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def write_stdout(text: str) -> None:
-    """Text to stdout, escaped and delivered before the command ends.  Raises WriteFailed where stdout is closed or full."""
+    """Write text to stdout, escaped and flushed before the command ends.  Raises WriteFailed if stdout is closed or full."""
     if sys.stdout is None:
         raise WriteFailed("it is closed", where="stdout")
     try:

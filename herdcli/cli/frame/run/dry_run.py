@@ -1,6 +1,6 @@
-"""--dry-run: some steps of a computation are tried, and what they say of the whole is told in one line.
+"""--dry-run: a trial of some steps of a computation, and one line that predicts the cost of the whole run.
 
-What is told are seconds of a machine that has nothing else to do: on a crowded one the clock says more, and says it of the trial too.
+The prediction is in seconds of an otherwise idle machine.  On a busy machine the clock runs longer, both for the run and for the trial.
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ if TYPE_CHECKING:
     from herdcli.algorithm import Algorithm
 
 S = TypeVar("S", bound=iterate.HasStep)
-TRIAL_SECONDS = 0.5  # of steps that are tried
-TRIAL_STEPS, TRIAL_MOST = 8, 10.0  # of what a criterion ends: steps that are tried at least, for no more seconds
-ENDING = 0.05  # seconds in which what a run has made is written, and its process ends
+TRIAL_SECONDS = 0.5  # seconds of trial steps
+TRIAL_STEPS, TRIAL_MOST = 8, 10.0  # of runs that end by a criterion: least number of trial steps, most seconds
+ENDING = 0.05  # seconds for writing the result and ending the process
 KNOWN, LIKELY, MOST, LEAST = "", "likely ", "at most ", "at least "
 
 
 class CpuStopwatch:
-    """A clock that stands still while other programs have the processor: it runs as that of the wall does, or as this program's work if
-    that is less.
+    """A clock that stops while other programs use the processor: it shows the smaller of wall-clock time and this program's CPU time.
 
-    What is waited for, files or what comes through a pipe, it leaves out; with several threads it is the wall's.
+    It does not count the time spent waiting for files or pipes; with several threads it shows the wall-clock time.
     """
 
     def __init__(self) -> None:
         self.wall, self.work = time.monotonic(), time.process_time()
 
     def seconds(self) -> float:
-        """Since it was made."""
+        """Return the seconds since the stopwatch was made."""
         return min(time.monotonic() - self.wall, time.process_time() - self.work)
 
 
 @dataclass(frozen=True)
 class TrialRun(Generic[S]):
-    """What some steps have shown of a run: the state they came to, whether it is the last, and what all of it will take.
+    """The result of some trial steps: the last state, whether the run is done, and the cost of the whole run.
 
-    steps   in all, in the words of `how`.  more  seconds beyond those that the trial took.  size  bytes beyond those that are taken now.
+    steps  in total; `how` says whether they are exact, likely, at most or at least that number.
+    more   seconds in addition to those that the trial took.
+    size   bytes in addition to those that are in use now.
     """
 
     state: S
@@ -60,10 +61,13 @@ class TrialRun(Generic[S]):
 def try_steps(
     algorithm: Algorithm[S, object], after: Callable[[S], tuple[float, int]] | None = None, *, longer: float = 1.0
 ) -> TrialRun[S]:
-    """Try some steps.  after  from a state: the seconds and bytes of what follows the steps.  longer  times the usual time of a trial.
+    """Run some trial steps and return the predicted cost of the whole run.
 
-    The first step loads what the others find loaded; of the others the run takes as much as their share of the work is, without a bound
-    only those that were tried.  Where a criterion ends it, and the first steps show how soon, of so many steps.
+    after   returns, for a state, the seconds and bytes of the work after the last step.
+    longer  a factor for the usual duration of a trial.
+    The first step is not extrapolated, because it loads what later steps reuse.  The time of the other trial steps is scaled by their share
+    of the work.  A run without a bound on its steps counts only the trial steps.  If a criterion ends the run and the first steps show how
+    soon, the predicted number of steps is used.
     """
     from herdcli.algorithm import EstimatesSteps, FixedLengthAlgorithm
 
@@ -89,7 +93,7 @@ def try_steps(
 
 
 def report_plan(console: Console, label: str, how: str, steps: int, more: float, size: int) -> NoReturn:
-    """Say what a run would take, so much more than the seconds and bytes that are taken now, and end the command."""
+    """Print the cost of a run (`more` seconds and `size` bytes in addition to those used so far) and end the command."""
     seconds = min(console.startup + console.elapsed(), time.process_time()) + more + ENDING
     peak = format_size(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + size)
     write_stdout(f"{label}: {how}{steps} step{'' if steps == 1 else 's'}, about {seconds:.3g} s and {peak} of memory\n")

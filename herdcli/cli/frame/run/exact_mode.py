@@ -1,4 +1,4 @@
-"""What --exact cannot promise is refused by name: where other libraries' arithmetic decides, or where it was never made exact."""
+"""Refusal of the options that --exact does not support, because other libraries decide the arithmetic or it was never made exact."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 def refuse_exact(session: Session, what: str, hint: str | None = None) -> None:
-    """Raise BadUsage under --exact."""
+    """Raise BadUsage if --exact is used."""
     if session.exact:
         raise BadUsage(f"--exact does not work with {what}", hint=hint or WITHOUT_EXACT)
 
 
 def refuse_options(session: Session, options: Mapping[str, object]) -> None:
-    """Raise BadUsage under --exact for the first option that was asked for; options  by name as it is typed, without the dashes."""
+    """Raise BadUsage with --exact for the first option that is used.  options: by name as typed, without the dashes."""
     for name, value in options.items():
         if value:
             refuse_exact(session, f"--{name}")
 
 
 def refuse_units(session: Session, *families: str) -> None:
-    """Raise BadUsage under --exact for units that are drawn, or whose densities are computed, by the C library."""
+    """Raise BadUsage with --exact for units that the C library samples or whose densities it computes."""
     from herdcli.rbm.units import TABLE
 
     able = {name: entry.typed(name) for name, entry in TABLE.items() if entry.exact}
@@ -37,6 +37,6 @@ def refuse_units(session: Session, *families: str) -> None:
 
 
 def refuse_kind(session: Session, kind: str, where: str) -> None:
-    """Raise BadUsage under --exact for artifacts of kinds whose results the C library decides."""
+    """Raise BadUsage with --exact for artifacts of kinds whose results depend on the C library."""
     if session.exact and not KINDS[kind].exact:
         raise BadUsage(f"--exact works with models of kind {' or '.join(kinds_with('exact'))}, not {kind}", where=where)

@@ -1,7 +1,8 @@
-"""The registry of the files of a run: every path that it reads or writes, known and compared before any work.
+"""The registry of a run's files: every path that it reads or writes, compared before any work is done.
 
-An output must be no input and no other output, whatever it is called: files that exist are compared by device and inode, so that links and
-/dev/stdin count, others by their folder and name.  A file that is updated in place is one that the request declares as such.
+An output must differ from every input and every other output, whatever their names.  Existing files are compared by device and inode, so
+that links and /dev/stdin are recognised; other files are compared by folder and name.  Only a file that the request declares as such may be
+updated in place.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-OF_EVERY_RUN = ("output", "trace_file", "checkpoint", "lock")  # options that name what is written, and are no field of a request
-ALL = "all"  # the name of a picture that stands for every one
+OF_EVERY_RUN = ("output", "trace_file", "checkpoint", "lock")  # options that name outputs and are not fields of a request
+ALL = "all"  # the name that stands for all pictures
 NOUNS = {"--checkpoint": "the checkpoint", "--cache": "the cache"}
 
 Identity = tuple[object, ...]
@@ -40,7 +41,7 @@ class NamedFile:
 
 
 def register_files(command: click.Command, request: DataclassInstance, session: Mapping[str, str | None]) -> list[NamedFile]:
-    """Every file that a run reads or writes.  session: the paths of OF_EVERY_RUN that the command has."""
+    """Return every file that a run reads or writes.  session: the paths for the OF_EVERY_RUN options of the command."""
     labels = {param.name: _parameter_label(param) for param in command.params}
     found = [
         NamedFile(labels.get(name, name), "./-" if path == "-" and name != "output" else path, OUTPUT)
@@ -57,7 +58,7 @@ def register_files(command: click.Command, request: DataclassInstance, session: 
 
 
 def refuse_conflicts(named: Sequence[NamedFile]) -> None:
-    """Raise BadUsage where an output would replace an input, or two outputs are one file."""
+    """Raise BadUsage if an output would replace an input or two outputs are the same file."""
     inputs: dict[Identity, NamedFile] = {}
     folders: dict[Identity, NamedFile] = {}
     for each in named:
@@ -73,7 +74,7 @@ def refuse_conflicts(named: Sequence[NamedFile]) -> None:
         for path in _companion_outputs(each):
             _refuse_input(each, path, inputs, folders)
         if each.path == "-" and each.label != "-o":
-            continue  # each command says itself what of it stdout can take
+            continue  # each command checks which output stdout can take
         identity = _existing_identity(each.path, written=True, streams=True) or _missing_identity(each.path)
         if identity is None:
             continue
@@ -97,14 +98,17 @@ def _refuse_input(output: NamedFile, path: str, inputs: Mapping[Identity, NamedF
 
 
 def _parameter_label(param: click.Parameter) -> str:
-    """A parameter as messages name it."""
+    """Return the name of a parameter in messages."""
     if isinstance(param, click.Option):
         return "-o" if "-o" in param.opts else max(param.opts, key=len)
     return (param.metavar or str(param.name).upper()).strip("[].")
 
 
 def _option_values(value: object) -> Iterator[object]:
-    """A value, or those of an option that may be repeated: of a name with a file the file, of all pictures those that exist."""
+    """Yield a value, or the values of a repeatable option.
+
+    Of a pair of a name and a file it yields the file, and of a pair for all pictures the existing files.
+    """
     if not isinstance(value, tuple):
         yield value
         return
@@ -119,7 +123,7 @@ def _option_values(value: object) -> Iterator[object]:
 
 
 def _companion_inputs(path: str) -> Iterator[str]:
-    """The files that are read where one is named: those of a pattern, and the labels beside pictures."""
+    """Yield the files that are read with a named one: those that match a pattern, and the file of labels next to pictures."""
     from herdcli.artifacts.formats.idx import label_file
 
     if path == "-":
@@ -135,7 +139,7 @@ def _companion_inputs(path: str) -> Iterator[str]:
 
 
 def _companion_outputs(output: NamedFile) -> Iterator[str]:
-    """The files that are replaced where an output is written: itself, and the temporary and lock files beside it."""
+    """Yield the files that writing an output replaces: the output itself, and the temporary and lock files next to it."""
     from herdcli.artifacts import file_locks
 
     yield output.path
@@ -145,7 +149,7 @@ def _companion_outputs(output: NamedFile) -> Iterator[str]:
 
 
 def _existing_identity(path: str, *, written: bool, streams: bool = False) -> Identity | None:
-    """Device and inode of a file or folder that exists.  streams: of pipes too."""
+    """Return device and inode of an existing file or folder.  streams: whether to include pipes."""
     try:
         found = os.fstat(int(written)) if path == "-" else os.stat(path)
     except (OSError, ValueError):
@@ -155,7 +159,7 @@ def _existing_identity(path: str, *, written: bool, streams: bool = False) -> Id
 
 
 def _missing_identity(path: str) -> Identity | None:
-    """Folder and name of a file that does not exist yet; None for devices, and where there is no folder."""
+    """Return the folder and name of a file that does not exist yet; None for devices and for a missing folder."""
     if path == "-" or "\0" in path or os.path.exists(path):
         return None
     folder, name = os.path.split(os.path.realpath(path))
@@ -167,7 +171,7 @@ def _missing_identity(path: str) -> Identity | None:
 
 
 def _parent_identities(path: str) -> Iterator[Identity]:
-    """The folders that a file is in, the nearest first."""
+    """Yield the folders that contain a file, the nearest first."""
     if path == "-":
         return
     for folder in Path(os.path.realpath(path)).parents:
@@ -176,5 +180,5 @@ def _parent_identities(path: str) -> Iterator[Identity]:
 
 
 def _display_name(named: NamedFile) -> str:
-    """A file as messages name it."""
+    """Return the name of a file in messages."""
     return named.path if named.path != "-" else "stdout" if named.use == OUTPUT else "stdin"

@@ -1,7 +1,7 @@
-"""Whose fault it is that a resumed run fails: a checkpoint's, or the program's.
+"""The check that decides whether a checkpoint or the program is at fault if a resumed run fails.
 
-A run has one state after each number of steps.  So the state of a checkpoint is checked by the run itself, from its start: where that comes
-to the same state, or fails as well, the checkpoint is innocent.
+A run has exactly one state after each number of steps.  So the state of a checkpoint is checked by repeating the run from its start.  If
+this reaches the same state, or fails as well, the checkpoint is not at fault.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=HasStep)
 R = TypeVar("R")
-SECONDS = 60.0  # of the check; a run that takes longer to its checkpoint is not repeated
+SECONDS = 60.0  # for the check; a run that needs longer to reach its checkpoint is not repeated
 
 
 def is_state_of_run(algorithm: Algorithm[S, R], read: Callable[[], S | None]) -> bool:
-    """Whether a checkpoint holds a state that the algorithm comes to from its start; False where that takes too long or cannot be told,
-    as of rows in a stream that is closed."""
+    """Whether a checkpoint holds a state that the algorithm reaches from its start.
+
+    False if the check takes too long or is not possible, for example with rows from a stream that is closed.
+    """
     end = time.monotonic() + SECONDS
     try:
         saved = read()
@@ -41,4 +43,4 @@ def is_state_of_run(algorithm: Algorithm[S, R], read: Callable[[], S | None]) ->
         return False
     return all(
         artifact_comparison.largest_difference(*pair)[0] == 0.0 for pair in ((state, saved), (saved, state))
-    )  # a gap counts on either side
+    )  # both ways, so that a missing part on either side counts

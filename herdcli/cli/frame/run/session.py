@@ -1,4 +1,4 @@
-"""One run of one command: its files, threads, checkpoint and record, so that commands only declare and call."""
+"""One run of one command: its files, threads, checkpoint and record, so that commands only declare options and call methods."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=iterate.HasStep)
 R = TypeVar("R")
 H = TypeVar("H")
-OF_NUMBERS = ("regression", "perceptron", "predictor", "tagger")  # kinds whose targets are no labels
-SELECTED = ("data", "evidence")  # roles of inputs whose columns the options are about
+OF_NUMBERS = ("regression", "perceptron", "predictor", "tagger")  # kinds whose targets are not labels
+SELECTED = ("data", "evidence")  # roles of inputs that the column options apply to
 COLUMN_OPTIONS = ("read_columns", "drop_columns", "split_column", "weights_column")
 SAVE_HINT = "with --checkpoint FILE the run would have been saved, and the same line with --resume would continue it"
 
 
 def _initializer(exact: bool) -> Callable[[], None] | None:
-    """What a worker does first: its arithmetic is that of the command."""
+    """Return the function that a worker thread calls first, so that its arithmetic is that of the command."""
     if not exact:
         return None
     from herdcli.numerics import exact_arithmetic
@@ -71,7 +71,7 @@ def _initializer(exact: bool) -> Callable[[], None] | None:
 
 @dataclass
 class Session:
-    """What every command shares.  `given` are the options that the user typed; `request` what was asked, whose record is the stage's."""
+    """The state that every command shares.  `given` are the options that the user typed; the stage's record comes from `request`."""
 
     command: str
     console: Console
@@ -88,37 +88,37 @@ class Session:
     inputs: dict[str, Artifact] = field(default_factory=dict)
     lock: str | None = None
     shard: ShardPlace | None = None
-    cluster: ClusterOptions | None = None  # workers that its units or blocks are dealt to
-    dealt: list[object] | None = None  # what all units made, where workers did them
+    cluster: ClusterOptions | None = None  # workers that its units or blocks are distributed to
+    dealt: list[object] | None = None  # the results of all units, if workers computed them
     told: list[str] = field(default_factory=list)  # warnings of the workers
-    spooled: str | None = None  # the file that stdin was put into, for workers to read
-    missing: str | None = None  # what to do with rows that have gaps: drop, mean
-    categorical: str | None = None  # columns of text as one-hot numbers: auto, none; None: the command has no such option
-    layer: str | None = None  # of AnnData files
-    read_columns: tuple[str, ...] = ()  # names, patterns, ranges and places of the columns to read
+    spooled: str | None = None  # the file with the content of stdin, for workers to read
+    missing: str | None = None  # the treatment of rows with missing values: drop, mean
+    categorical: str | None = None  # text columns as one-hot numbers: auto, none; None: the command has no such option
+    layer: str | None = None  # the layer to read from AnnData files
+    read_columns: tuple[str, ...] = ()  # names, patterns, ranges and positions of the columns to read
     drop_columns: tuple[str, ...] = ()
     split_column: str | None = None
     weights_column: str | None = None
     rule: SplitRule = field(default_factory=SplitRule)
-    roles_by_name: bool = False  # of a history made before roles were asked for: every command recognises them by usual names
-    dialect: TextDialect = PLAIN  # how text is written
-    savable: bool = False  # has the command --checkpoint?
-    trace_file: str | None = None  # a line of JSON for each step
-    stretch: Artifact | None = None  # some rows of the data, where they are read a stretch at a time
+    roles_by_name: bool = False  # for a history from before column roles were recorded: columns are recognised by their usual names
+    dialect: TextDialect = PLAIN  # the notation of text and of the numbers in it
+    savable: bool = False  # whether the command has --checkpoint
+    trace_file: str | None = None  # gets one JSON line per step
+    stretch: Artifact | None = None  # some rows of the data, if they are read one range at a time
     recoding: Recoding | None = None  # of the model that was read, or learned from the training rows
-    rows_left_out: bool = False  # of the data, so that those that are left have other numbers than in their file
-    column_names: list[str] | None = None  # of the data, by which topics' numbers of columns are told
+    rows_left_out: bool = False  # whether rows were left out of the data, so that row numbers differ from those in the file
+    column_names: list[str] | None = None  # of the data, for messages in which topics give only column numbers
     has_model: bool = False  # whether a model was read
-    features: frozenset[str] = frozenset()  # its columns
-    target: str | None = None  # the column that it predicts
-    use: ColumnUse | None = None  # what became of the columns of the data
+    features: frozenset[str] = frozenset()  # the model's columns
+    target: str | None = None  # the column that the model predicts
+    use: ColumnUse | None = None  # the use of the columns of the data
     _pool: ThreadPoolExecutor | None = None
     _held: ExitStack = field(default_factory=ExitStack)
-    _saved: bool = False  # is there a checkpoint of this run?
-    _from: str | None = None  # the checkpoint that it goes on from
+    _saved: bool = False  # whether there is a checkpoint of this run
+    _from: str | None = None  # the checkpoint that the run resumes from
     _last: list[Callable[[], None]] = field(default_factory=list)
-    _repeated: Callable[[], bool] = lambda: True  # whether the checkpoint holds what its run comes to from its start
-    _keep: Callable[[], None] | None = None  # saves the last state of a loop that has ended, until the command has
+    _repeated: Callable[[], bool] = lambda: True  # whether the checkpoint's state is one that the run reaches from its start
+    _keep: Callable[[], None] | None = None  # saves the last state of a finished loop, until the command ends
 
     def __enter__(self) -> Session:
         with ExitStack() as held:
@@ -138,7 +138,7 @@ class Session:
         return self
 
     def _lock_checkpoint(self, path: str, stack: ExitStack) -> None:
-        """Be the only run with this checkpoint, for the length of the command."""
+        """Lock the checkpoint for the duration of the command, so that no other run uses it."""
         artifacts.check_checkpoint(path)
         stack.enter_context(
             file_locks.hold_output_lock(path, "is the checkpoint of a run that is still going", hint="name another file with --checkpoint")
@@ -153,7 +153,7 @@ class Session:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, DataError) and error.where is None and self.inputs:
-            error.where = list(self.inputs.values())[-1].name  # topics see values and know no files
+            error.where = list(self.inputs.values())[-1].name  # topics see values and do not know the files
         if isinstance(error, DataError) and self.column_names:
             error.message = with_column_names(error.message, self.column_names)
         if isinstance(error, HerdError) and error.where is not None and not self.rows_left_out and self.missing != "drop":
@@ -186,24 +186,24 @@ class Session:
             raise foreign from error
 
     def _checkpoint_state_error(self, path: str, error: BaseException) -> DataError:
-        """What cannot be reckoned with after a checkpoint was read, where that held a state which its run has never been in.
+        """Return the error for a failure after resuming from a checkpoint with a state that the run never reaches.
 
-        Types, shapes and ranges were checked before; a state can have them all and still be none of the run's.
+        Types, shapes and ranges were checked before; a state can pass these checks and still not belong to the run.
         """
         what = " ".join(str(error).split())[:200] or type(error).__name__
         hint = "start again without --resume"
         return DataError(f"holds a state that this run cannot resume from ({what})", where=path, hint=hint)
 
     def enter_until_end(self, context: AbstractContextManager[H]) -> H:
-        """Enter what is left when the command ends, however that is."""
+        """Enter a context that is left when the command ends, with or without an error."""
         return self._held.enter_context(context)
 
     def on_success(self, last: Callable[[], None]) -> None:
-        """Call this when the command has done all else without an error."""
+        """Register a function to call after the command has finished without an error."""
         self._last.append(last)
 
     def ignored(self, option: str, why: str) -> None:
-        """Warn about an option the user typed that does nothing here."""
+        """Warn that an option the user typed has no effect here."""
         if option in self.given:
             own = option in dict(declarations(type(self.request)))
             typed = typed_name(type(self.request) if own else SessionOptions, option)
@@ -211,7 +211,7 @@ class Session:
 
     @property
     def exact(self) -> bool:
-        """Whether the command was asked for arithmetic that is the same everywhere."""
+        """Whether the command uses arithmetic that is the same on every machine."""
         return bool(getattr(self.request, "exact", False))
 
     @property
@@ -221,11 +221,11 @@ class Session:
 
     @property
     def place(self) -> ShardPlace:
-        """Which units of work are this run's: all without --shard."""
+        """The units of work of this run: all of them without --shard."""
         return self.shard or ShardPlace()
 
     def require_memory(self, size: int, what: str) -> None:
-        """Refuse work that would need more bytes than --max-memory, by default half of what is free."""
+        """Raise NoRoom for work that would need more bytes than --max-memory, by default half of the free memory."""
         limit = self.max_memory or memory_budget.default_limit()
         if size > limit:
             needed, allowed = format_size(size), format_size(limit)
@@ -251,14 +251,14 @@ class Session:
     ) -> Artifact:
         """Read an input and remember it for the record.
 
-        keep      further columns that it must have.      also  those that come along where they are there.
-        missing   NaN and empty cells are values that the command can do without.
-        gaps      further columns of numbers that may lack some, NaN then.
-        training  (n,) bool, the rows that levels and means are learned from; by default what --split and --seed make training rows.
-        as_stored rows are not reckoned with: values of any size, and booleans.
-        labels    False: nobody asks for the rows' own labels.
-        response  as of `ColumnRoles`; by default the request's.
-        check     refuses what was read, before anything is said of it.
+        keep      further columns that it must have.      also  further columns to read if they exist.
+        missing   whether the command accepts NaN and empty cells.
+        gaps      further columns of numbers that may have missing values, read as NaN.
+        training  (n,) bool, the rows that levels and means are learned from; by default the training rows by --split and --seed.
+        as_stored whether rows are not used in computations: values of any size, and booleans.
+        labels    False: the command does not need the rows' own labels.
+        response  as in `ColumnRoles`; by default the request's.
+        check     raises an error for an unsuitable input, before any note about it is printed.
         """
         from herdcli.cli.frame.rows.column_cleaning import CleaningOptions
 
@@ -314,7 +314,7 @@ class Session:
         return self._remember(artifact, role, path, as_stored=as_stored)
 
     def _remember(self, artifact: Artifact, role: str, path: str, *, as_stored: bool) -> Artifact:
-        """The artifact, with what later inputs and the record need of it remembered.  Raises DataError for values too large."""
+        """Return the artifact and remember what later inputs and the record need of it.  Raises DataError for values that are too large."""
         if artifact.kind != "dataset" or artifact.recoding:
             self.recoding = artifact.recoding
         if artifact.kind != "dataset":
@@ -325,19 +325,19 @@ class Session:
             self.column_names = artifact.value.feature_names
         if self.spooled == path:
             artifact = replace(artifact, name="stdin")
-        self.inputs[role] = replace(artifact, value=None)  # the record needs no rows: let the command free them
+        self.inputs[role] = replace(artifact, value=None)  # the record needs no rows, so that the command can free them
         self.console.detail(f"{artifact.name}: {artifact.kind}, {format_size(artifact.size)}, sha256 {artifact.sha256[:12]}")
         return artifact
 
     def column_roles(self, role: str = "data", response: str | None = None) -> ColumnRoles:
-        """How the columns of an input are told apart: of the data as the options say, of others by the same names.
+        """Return the roles of an input's columns: for the data as the options say, for other inputs by the same names.
 
-        response  as of `ColumnRoles`; by default the request's.
+        response  as in `ColumnRoles`; by default the request's.
         """
-        by_name = self.roles_by_name or self.has_model  # other columns than those of a model are what they are called
+        by_name = self.roles_by_name or self.has_model  # columns outside the model have the roles of their names
         asked = ROLES if by_name else frozenset(getattr(self.request, "default_roles", ROLES))
         response = getattr(self.request, "response", "") if response is None else response
-        response = "" if response == "named" and self.roles_by_name else response  # a record from before it had a meaning
+        response = "" if response == "named" and self.roles_by_name else response  # a record from before 'named' had a meaning
         if role not in SELECTED:
             return ColumnRoles(asked, features=self.features, target=self.target, response=response)
         return ColumnRoles(
@@ -353,41 +353,45 @@ class Session:
         )
 
     def _report_columns(self, use: ColumnUse) -> None:
-        """Remember what became of the columns, and say once which have names that may have meant something else."""
+        """Remember the use of the columns, and print one note about columns whose names may have had another meaning."""
         if self.use is None and (line := role_warning(use)) is not None:
             self.console.note(line)
         self.use = use
 
     def remember_features(self, artifact: Artifact) -> None:
-        """The columns of a model, which are features whatever they are called."""
+        """Remember the columns of a model, which are features whatever their names are."""
         value, self.has_model = artifact.value, True
         holders = [value, getattr(value, "known", None), *getattr(value, "layers", ())[:1]]
         names = [name for each in holders for name in getattr(each, "feature_names", None) or ()]
         if artifact.kind in ("network", "beliefs"):
             names += list(value.names or ())
         self.features |= {str(name) for name in names} | set(artifact.recoding.levels)
-        if artifact.kind not in OF_NUMBERS or self.command == "apply":  # what is judged asks for its columns by name itself
+        if artifact.kind not in OF_NUMBERS or self.command == "apply":  # an evaluation asks for its columns by name
             self.target = model_target(artifact) or self.target
 
     def forget_features(self) -> None:
-        """Read the next input as if no model had been read before it."""
+        """Read the next input as if no model had been read before."""
         self.has_model, self.features, self.target, self.recoding = False, frozenset(), None, None
 
     def with_columns(self, summary: str) -> str:
-        """A closing line with what the columns were used as."""
+        """Return a closing line with the use of the columns appended."""
         return summary + describe_use(self.use)
 
     def _report_table_use(self, line: str, complete: bool) -> None:
-        """Say at the end of reading what a table had, where some of it was not used; under -v always."""
+        """Print, at the end of reading, a line about a table's contents: by default if a part was not used, with -v always."""
         (self.console.detail if complete else self.console.note)(line)
 
     def account_for(self, ranges: row_ranges.RowRanges) -> None:
-        """The same of rows that are read by parts."""
+        """Print the line about a table's contents for rows that are read in parts."""
         if (told := ranges.summary()) is not None:
             self._report_table_use(*told)
 
     def _together(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
-        """The rows of several files as one data set.  required  columns that it must have;  asked  as of `row_ranges.opened`."""
+        """Return the rows of several files as one data set.
+
+        required  columns that it must have.
+        asked     further arguments, as in `row_ranges.open_ranges`.
+        """
         with row_ranges.open_ranges(path, note=self.console.note, verified=True, **asked) as found:
             if found is None:
                 raise DataError("cannot be read as one input", where=path, hint="use Parquet, dense HDF5, or CSV with numbers only")
@@ -395,7 +399,7 @@ class Session:
             self.require_memory(8 * found.count * columns, f"{found.count} × {columns} values of several files")
             self.account_for(found)
             artifact = replace(found.artifact, value=found.whole())
-        if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels, which others may have among their columns
+        if lacking := sorted(set(required) - {*(artifact.value.columns or ()), "y"}):  # labels may be among the columns in other data sets
             hint = "columns of Parquet and CSV can be named, and datasets of HDF5 beside /X"
             raise BadUsage(f"have no extra column '{lacking[0]}'", where=path, hint=hint)
         self.inputs[role] = replace(artifact, value=None)
@@ -403,22 +407,22 @@ class Session:
         return artifact
 
     def _match_state_names(self, artifact: Artifact, prepare: Prepare | None) -> Artifact:
-        """Several files' places of states as those of the names that are wanted."""
+        """Return the data of several files with their state numbers replaced by the numbers of the wanted state names."""
         if prepare is None:
             return artifact
         value, known = prepare(artifact.value, [], artifact.name, artifact.recoding)
         return replace(artifact, value=value, recoding=known)
 
     def opened(self, path: str, *, empty: bool = False) -> AbstractContextManager[Source]:
-        """The bytes of an input that is no artifact, as text; whoever reads them remembers it among the inputs.
+        """Open an input that is not an artifact, as text; the caller adds it to the inputs after reading.
 
-        empty  a file without a byte is an input too.
+        empty  whether an empty file is allowed.
         """
         self.refuse_stdin_twice(path)
         return open_source(path, limit=self.max_memory or memory_budget.default_limit(), empty=empty)
 
     def _readable_again(self, path: str) -> str:
-        """A path; of stdin, where workers must read it too, that of a file with its bytes."""
+        """Return a path; for stdin that workers must read too, the path of a file with its content."""
         if path != "-" or self.cluster is None:
             return path
         from herdcli.cluster.packed_commands import spool_stdin
@@ -428,12 +432,12 @@ class Session:
         return self.spooled
 
     def refuse_stdin_twice(self, path: str) -> None:
-        """Raise BadUsage where an input named - is not the first."""
+        """Raise BadUsage if - is named as an input a second time."""
         if path == "-" and any(artifact.name == "stdin" for artifact in self.inputs.values()):
             raise BadUsage("stdin can be read only once", hint="name a file instead of one -")
 
     def record(self, request: DataclassInstance | None = None) -> dict[str, Any]:
-        """The provenance record of this stage: software, command, parameters (of another request, if one is given), input digests."""
+        """Return the provenance record of this stage: software, command, parameters (of `request`, if it is given), input digests."""
         typed = {"missing": self.missing, "layer": self.layer, "categorical": self.categorical if "categorical" in self.given else None}
         further: dict[str, object] = {name: value for name, value in typed.items() if value is not None}
         further |= {name: value for name in COLUMN_OPTIONS if (value := getattr(self, name))}
@@ -441,14 +445,14 @@ class Session:
             further["column_roles"] = "declared"  # absent: roles were recognised by usual names
         label = None if self.use is None else self.use.roles.get("y")
         if label not in (None, "y", getattr(self.request, "label", None)) and str(label).lower() in LABELS:
-            further["label_column"] = label  # absent: the option says it, or it is y
+            further["label_column"] = label  # absent: the option names it, or it is y
         if self.rule.drawn and not self.rule.by_class:
-            further["split_rule"] = "rows"  # absent: fractions of every class, and all rows in ica
+            further["split_rule"] = "rows"  # absent: the split took fractions of every class, and all rows in ica
         further |= self.dialect.record()
         return provenance.stage_record(self.command, recorded_options(self.request if request is None else request) | further, self.inputs)
 
     def forget_checkpoint(self) -> None:
-        """The run has succeeded: its checkpoint goes away."""
+        """Remove the checkpoint of a run that has succeeded."""
         if self.checkpoint:
             self._saved, self._keep = False, None
             try:
@@ -457,7 +461,7 @@ class Session:
                 self.console.warn(f"{self.checkpoint}: the checkpoint of this run, which is done, cannot be removed ({error.strerror})")
 
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
-        """`map` over our own workers, in order; plain `map` with one thread."""
+        """Apply a function like `map`, in order, with the session's worker threads; plain `map` with one thread."""
         if self.threads == 1:
             return map(function, *iterables)
         if self._pool is None:
@@ -478,15 +482,15 @@ class Session:
         follows: bool = False,
         longer: tuple[Callable[[S], DataclassInstance], Callable[[S], S]] | None = None,
     ) -> R:
-        """Run an algorithm from its start, or from the checkpoint under --resume, with progress; return its result.
+        """Run an algorithm from its start, or with --resume from the checkpoint, show progress, and return its result.
 
-        memory  what is too large, in the words of a refusal where it would take more than --max-memory.
-        after   for --dry-run, from a state: the seconds and bytes of what follows the steps.
-        ended   called with the last state before the result is made of it, which it may refuse.
-        part    what checkpoints are of, where not of the run's own steps.
-        follows  whether the run has come through another algorithm before: a checkpoint of one of them is left to that one, and what came
-                before it is computed again.
-        longer  takes the state of a run that was asked for fewer steps: the request of that run, and its state in this one.
+        memory  a description for the error if the algorithm would take more than --max-memory.
+        after   for --dry-run: returns, for a state, the seconds and bytes of the work after the last step.
+        ended   called with the last state before the result is computed; it may raise an error.
+        part    the name of the checkpoint's part, if the checkpoint does not hold the run's own steps.
+        follows  whether another algorithm ran before in the same run.  A checkpoint of another algorithm is left for that one, and the work
+                 before it is computed again.
+        longer  two functions of the state of a run with fewer steps: they return that run's request, and the state for this run.
         """
         from herdcli.artifacts.sealed import checkpoints
         from herdcli.cli.frame.run import trace_file
@@ -504,13 +508,13 @@ class Session:
             resumed = self._resumed(algorithm, digest, None if longer is None else self._shorter_run(*longer, suffix))
             keeps = bool(self.checkpoint)
         except checkpoints.OtherStage:
-            self._saved, resumed, keeps = True, None, follows  # the first of them leaves the checkpoint to the one that follows
+            self._saved, resumed, keeps = True, None, follows  # the first algorithm leaves the checkpoint to the one that follows
 
         def keep(now: S) -> None:
             artifacts.save_checkpoint(str(self.checkpoint), now, digest)
             self._saved = True
 
-        self._keep = None  # of an algorithm before this one
+        self._keep = None  # forget the function of an earlier algorithm
         with self.console.progress(label) as progress, trace_file.trace_writer(self.trace_file, label, again=resumed is not None) as trace:
 
             def watch(now: S) -> None:
@@ -533,18 +537,18 @@ class Session:
         return algorithm.result(state)
 
     def _shorter_run(self, request_of: Callable[[S], DataclassInstance], grown: Callable[[S], S], suffix: str) -> artifacts.ExtendedRun[S]:
-        """How the state of a run that was asked for fewer steps is known and gone on with."""
+        """Return how to recognise the state of a run with fewer steps and how to extend it."""
         return artifacts.ExtendedRun(lambda saved: provenance.record_digest(self.record(request_of(saved))) + suffix, grown)
 
     def run_preparation(self, algorithm: Algorithm[S, R], *, label: str) -> R:
-        """Run an algorithm that prepares for the one of `run`: shown and stopped like it, but without checkpoint, and done in a dry run."""
+        """Run an algorithm that prepares for `run`: with progress and interruptible, but without a checkpoint, and also in a dry run."""
         from herdcli.algorithm import run_algorithm
 
         with self.console.progress(label) as progress:
             return run_algorithm(algorithm, watch=progress.show)
 
     def _resumed(self, algorithm: Algorithm[S, R], digest: str, longer: artifacts.ExtendedRun[S] | None = None) -> S | None:
-        """The state of the checkpoint, where there is one to go on from."""
+        """Return the state of the checkpoint, or None if there is none to resume from."""
         if not (self.checkpoint and self.resume):
             return None
         from herdcli.algorithm import state_shapes
@@ -566,6 +570,6 @@ class Session:
         return saved
 
     def _print_plan(self, algorithm: Algorithm[S, R], label: str, after: Callable[[S], tuple[float, int]] | None) -> NoReturn:
-        """Try some steps, say what the whole would take, and end the command: what was done will be done again."""
+        """Try some steps, print the predicted cost of the whole run, and end the command; nothing of the trial is kept."""
         trial = dry_run.try_steps(algorithm, after)
         dry_run.report_plan(self.console, label, trial.how, trial.steps, trial.more, trial.size)

@@ -1,7 +1,7 @@
-"""`--shard I/N`: a command does every N-th of its units of work, and `herd merge` makes of all shards what one run would have made.
+"""`--shard I/N`: a command does every N-th of its units of work, and `herd merge` combines all shards into the output of a single run.
 
-A command makes a `Shard` of its units and hands it to `finish_units`.  Without --shard its units are all, and `finish`, a function of the
-command, makes the artifact; `herd merge` calls the same function, with all units in order.
+A command makes a `Shard` of its units and passes it to `finish_units`.  Without --shard it does all units, and `finish`, a function of the
+command, makes the artifact.  `herd merge` calls the same function with all units in order.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 Finish = Callable[["Session", Any, Any, Any], None]
 
-shard_option = option_group("shard", "cluster", "cluster_options", "retries", "mixed")  # of several independent units of work
-row_shard_option = own_shard_option(  # of a command that makes rows of rows: its shards follow each other, and no merge is needed
+shard_option = option_group("shard", "cluster", "cluster_options", "retries", "mixed")  # for several independent units of work
+row_shard_option = own_shard_option(  # for a command that maps rows to rows: its shards are consecutive, and no merge is needed
     "The I-th of N equal stretches of the rows alone; all N files in quotes, 'rows-*.parquet', are one input."
 )
 
 
 def refuse_shards(session: Session, hint: str) -> None:
-    """Refuse --shard and --cluster where there is one unit of work."""
+    """Raise BadUsage for --shard and --cluster if there is only one unit of work."""
     if session.cluster is not None:
         raise BadUsage("--cluster distributes units of work, but this run has only one", hint=hint)
     if session.shard is not None:
@@ -42,9 +42,10 @@ def refuse_shards(session: Session, hint: str) -> None:
 
 
 def unit_numbers(session: Session, count: int, what: str) -> range:
-    """The numbers of this run's units.  A shard beyond the last unit has none, so that arrays of any size end well.
+    """Return the numbers of this run's units.
 
-    Under --cluster workers do them all, and none is left for this process; `finish_units` adds what they made.
+    A shard beyond the last unit has none, so that an array of jobs of any size succeeds.  With --cluster, workers do all units and none is
+    left for this process; `finish_units` adds their results.
     """
     if session.cluster is not None and not session.dry_run:
         from herdcli.cli.frame.run.cluster_run import run_on_workers
@@ -60,7 +61,7 @@ def unit_numbers(session: Session, count: int, what: str) -> range:
 
 
 def finish_units(session: Session, shard: Shard, what: str, finish: Finish, history: History, options: object) -> None:
-    """Save the shard, or without --shard what its units make."""
+    """Save the shard, or without --shard the result of its units."""
     if session.dealt is not None:
         shard = replace(shard, parts=session.dealt)  # type: ignore[call-arg]
         for message in session.told:
@@ -76,7 +77,7 @@ def finish_units(session: Session, shard: Shard, what: str, finish: Finish, hist
 
 
 def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
-    """Save what the units of all shards make, as the run without --shard would have."""
+    """Save the result of the units of all shards, as the run without --shard would have done."""
     from herdcli.cli.frame.output import outputs
     from herdcli.schema import check_arrays
 
@@ -90,7 +91,7 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
             raise DataError(f"is {place.name}, as is {by_index[place.index].name}", where=shard.name, hint="name each shard once")
         by_index[place.index] = shard
     count = first.value.place.count
-    working = [shard for shard in shards if shard.value.parts]  # those beyond the last unit know nothing of the run
+    working = [shard for shard in shards if shard.value.parts]  # shards beyond the last unit hold nothing of the run
     for shard in working[1:]:
         _require_alike(working[0], shard)
     missing = [index for index in range(1, count + 1) if index not in by_index]
@@ -99,7 +100,7 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
     whole = join_shards([by_index[index].value for index in range(1, count + 1)])
     try:
         check_arrays(whole)
-    except DataError as error:  # each shard is what its kind allows; the parts of several can be those of no run all the same
+    except DataError as error:  # each shard is valid on its own, but the parts of several may not fit together
         message, hint = f"has parts that do not fit together ({error.message})", "make all shards again and merge them"
         raise DataError(message, where=first.name, hint=hint) from error
     kind = KINDS[first.kind]
@@ -108,7 +109,7 @@ def merge_shards(session: Session, shards: Sequence[Artifact]) -> None:
 
 
 def _request_of(shard: Artifact) -> object:
-    """What the run that a shard is of was asked for: its record, each option as the command line takes it.  Raises DataError."""
+    """Return the request of the run that a shard belongs to, with each option as the command line parses it.  Raises DataError."""
     from herdcli.cli.frame.history import recorded_options
     from herdcli.cli.frame.history.history_stages import find_command
 
@@ -122,7 +123,7 @@ def _request_of(shard: Artifact) -> object:
 
 
 def _require_alike(first: Artifact, other: Artifact) -> None:
-    """Raise DataError unless two shards hold the same of what belongs to the whole run: everything but their place, parts and rest."""
+    """Raise DataError unless two shards agree in everything that concerns the whole run, which excludes place, parts and rest."""
     from herdcli.artifacts.sealed import artifact_comparison
 
     own = {name: None for name in ("parts", "rest") if hasattr(first.value, name)} | {"place": first.value.place}
@@ -139,7 +140,7 @@ def _refuse_missing(missing: list[int], count: int) -> NoReturn:
 
 
 def _require_same_run(first: Artifact, other: Artifact) -> None:
-    """Raise DataError unless two shards are of one command with one set of options and inputs, and of one division."""
+    """Raise DataError unless two shards have the same command, options and inputs, and the same number of shards."""
     ours, theirs = first.value.place, other.value.place
     if first.kind != other.kind:
         raise DataError(f"is of kind {other.kind}, {first.name} is of kind {first.kind}", where=other.name)
@@ -160,7 +161,7 @@ def _require_same_run(first: Artifact, other: Artifact) -> None:
 
 
 def _run_record(shard: Artifact) -> dict[str, Any]:
-    """The record of the run a shard is of."""
+    """Return the record of the run that a shard belongs to."""
     record = shard.history[-1] if shard.history else {}
     if not {"command", "parameters", "inputs"} <= record.keys():
         raise DataError("does not say which run it belongs to", where=shard.name)
@@ -168,7 +169,7 @@ def _run_record(shard: Artifact) -> dict[str, Any]:
 
 
 def _option_text(record: Mapping[str, Any], name: str) -> str:
-    """An option of a run, as it is typed."""
+    """Return an option of a run as it is typed."""
     from herdcli.cli.main import COMMANDS
 
     params = import_module(COMMANDS[record["command"]][0]).command.params if record["command"] in COMMANDS else []

@@ -1,8 +1,8 @@
-"""--trace FILE.jsonl: the figure that matters, one JSON object a step, for plots and dashboards.
+"""--trace FILE.jsonl: the progress metrics as one JSON object per step, for plots and dashboards.
 
     {"run": "learning", "step": 12, "of": 500, "reconstruction": 0.083}
 
-Figures are those beside the progress bar, under their names.  Lines hold no times, so that the same run writes the same bytes.
+The metrics are those next to the progress bar, under their names.  Lines hold no times, so that the same run writes the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIGURE = re.compile(r"([A-Za-z][A-Za-z0-9 _()-]*?)[ =]+([-+]?(?:\d[\d_]*\.?\d*(
 
 @contextmanager
 def trace_writer(path: str | None, label: str, *, again: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """A function that writes how far a run is; without a path one that does nothing.  again  a resumed run goes on in the file."""
+    """Yield a function that writes the progress of a run, or without a path one that does nothing.  again: append, for a resumed run."""
     if path is None:
         yield _ignore
         return
@@ -47,7 +47,7 @@ def _write_record(write: Callable[[str], object], label: str, progress: RunProgr
 
 
 def parse_figures(text: str) -> dict[str, object]:
-    """The numbers of a figure by their names; text without a number as `figure`.  What is not finite is null."""
+    """Return the numbers in a progress text by their names; a text without a number is `figure`, a number that is not finite is null."""
     found = {name.strip().replace(" ", "_"): float(number) for name, number in _FIGURE.findall(text)}
     if not found:
         return {"figure": text} if text else {}

@@ -1,4 +1,4 @@
-"""What a classifier says of labelled or new examples, of a data set or of text: for apply, eval and merge."""
+"""The scores that a classifier gives to labelled or new examples, from a data set or from text: for apply, eval and merge."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     Judgement = tuple[Array, Array, Array, Array | None]
 
 ROWS = 1000
-UNBOUNDED = 1 << 30  # labels of examples that are judged
+UNBOUNDED = 1 << 30  # maximum number of labels in examples to evaluate
 
 
 def score_file(
     session: Session, model: Classifier, path: str, *, labelled: bool, input_format: str | None = None, label: str | None = None
 ) -> tuple[Array, Array, Array, Array | None, Array | None]:
-    """Scores, variances (n, C), class indices, parts (n,) and predictions of baselines (n, 2) of the examples of a file.
+    """Return scores and variances (n, C), class indices (n,), splits (n,) and baseline predictions (n, 2) for the examples of a file.
 
-    None: text has no parts, and a model may have no baselines.
+    The splits are None for text, and the baseline predictions are None for a model without baselines.
     """
     with score_blocks(session, model, path, labelled=labelled, input_format=input_format, label=label) as (given, blocks):
         scores, variances, labels, baselines = (list(each) for each in zip(*blocks, strict=True))
@@ -67,9 +67,12 @@ def score_blocks(
     input_format: str | None = None,
     label: str | None = None,
 ) -> Iterator[tuple[labelled_examples.ExampleInput, Iterator[Judgement]]]:
-    """The examples of a file, and block by block their scores and variances (r, C), labels (r, …) and, of labelled examples of a model
-    that has baselines, their predictions (r, 2)."""
-    lazily = labelled and not session.recoding  # gaps and texts are filled in where a file is read whole
+    """Open the examples of a file and yield the input with an iterator over blocks of scores.
+
+    A block holds scores and variances (r, C), labels (r, …) and baseline predictions (r, 2).  The last is None unless the examples are
+    labelled and the model has baselines.
+    """
+    lazily = labelled and not session.recoding  # files are read whole if missing values and text must be filled in
     if model.documents is not None:
         given = document_rows.open_documents(session, path, model.documents, label=label, labelled=labelled)
         yield given, _score_examples(session, given, model, labelled, label)
@@ -102,7 +105,7 @@ def _score_examples(
 def example_at(
     session: Session, model: Classifier, path: str, row: int, *, input_format: str | None = None, label: str | None = None
 ) -> tuple[ExampleBlock, dict[int, str]]:
-    """One example of a file, by its number from 1, as a block, and the names of hashed features (from 1) that its text has."""
+    """Return one example of a file, by its number from 1, as a block, and the names of the hashed features (from 1) in its text."""
     names: dict[int, str] = {}
     passed, found = 0, None
     how, read = model.documents, partial(labelled_examples.open_examples, session, path, role="data", passes=1, input_format=input_format)
@@ -169,7 +172,7 @@ def _is_number(name: str) -> bool:
 
 
 def _report_new_labels(session: Session, where: str, names: list[str]) -> None:
-    """Say that examples have labels that the model has never met."""
+    """Warn that examples have labels unknown to the model."""
     if names:
         session.console.warn(f"{where}: {len(names)} labels are unknown to the model, so it never predicts them: {format_labels(names)}")
 
@@ -203,7 +206,10 @@ def _dataset_blocks(
 
 
 def rescore_classifier(session: Session, artifact: Artifact, path: str | None) -> Artifact:
-    """A classifier judged on the labelled examples of another file; other kinds, and without a file all, as they are."""
+    """Return a classifier with its hold-out scores recomputed on the labelled examples of another file.
+
+    Artifacts of other kinds are returned unchanged, and so are all artifacts without a file.
+    """
     if path is None or artifact.kind not in ("classifier", "predictor", "tagger"):
         return artifact
     model: Classifier = artifact.value
@@ -221,7 +227,7 @@ def rescore_classifier(session: Session, artifact: Artifact, path: str | None) -
 
 
 def evaluate_on_examples(session: Session, artifact: Artifact, path: str) -> Artifact:
-    """What learned online, with what its figures need of the labelled examples of another file, of which no scores are kept in memory."""
+    """Return an online model with what its metrics need of another file's labelled examples, without keeping all scores in memory."""
     from herdcli.artifacts.rows.spill_file import SpilledBlocks
     from herdcli.evaluation.figures import classifier, predictor
     from herdcli.evaluation.metrics.score_collection import CollectedColumns
@@ -242,12 +248,12 @@ def evaluate_on_examples(session: Session, artifact: Artifact, path: str) -> Art
 
 
 def _add_labels(model: Tagger, labels: int) -> Tagger:
-    """With further labels, by no name of the model."""
+    """Return a tagger with further labels, whose names the model does not know."""
     return reorder_labels(model, [*model.classes, *(f"unknown {k}" for k in range(labels - model.count))])
 
 
 def _score_tagger(session: Session, model: Tagger, path: str) -> JudgedSets:
-    """A tagger and the scores of the examples of a file, put by until all of their labels are known."""
+    """Return a tagger with its scores for the examples of a file, which are stored until all labels are known."""
     from herdcli.evaluation.figures.tagger import EvaluatedTags
 
     kept = SpilledLabelSets(model.count)
@@ -259,30 +265,30 @@ def _score_tagger(session: Session, model: Tagger, path: str) -> JudgedSets:
 
 
 class SpilledLabelSets:
-    """Scores, variances and sets of labels of examples in blocks of 4,096, in a file in $TMPDIR where they are many.
+    """Scores, variances and label sets of examples in blocks of 4,096; many blocks are stored in a file in $TMPDIR.
 
-    labels  how many there are in all; examples that came before the last of them have it not.
+    labels  the number of labels so far; an example that came before a label was first seen does not have it.
     """
 
     def __init__(self, known: int) -> None:
         from herdcli.artifacts.rows.spill_file import SpilledBlocks
 
         self._place, self._known, self.labels = SpilledBlocks(), known, known
-        self._parts: list[tuple[int, int, Array | int]] = []  # examples, labels, where they are
+        self._parts: list[tuple[int, int, Array | int]] = []  # number of examples, number of labels, position
         self._open: list[tuple[Array, Array, Array]] = []
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return len(self._parts)
 
     @property
     def together(self) -> int:
-        """Blocks that are in memory at one time."""
+        """The number of blocks that are in memory at the same time."""
         return blocks_per_read(3 * self.labels)
 
     def append(self, score: Array, variance: Array, y: Array) -> None:
-        """The next examples: (r, C) each, labels (r, C') with those that are unknown to the model behind."""
+        """Add the next examples: scores and variances (r, C) and labels (r, C'), in which labels unknown to the model come last."""
         self.labels = max(self.labels, y.shape[1])
         while len(score):
             room = BLOCK - sum(len(part[0]) for part in self._open)
@@ -292,7 +298,7 @@ class SpilledLabelSets:
                 self.close()
 
     def close(self) -> None:
-        """Put by what is left."""
+        """Store the examples that do not fill a block yet."""
         if not self._open:
             return
         wide = [(score, variance, add_label_columns(y, self.labels)) for score, variance, y in self._open]
@@ -301,7 +307,7 @@ class SpilledLabelSets:
         self._open = []
 
     def take(self, first: int, last: int) -> Iterator[Tagged]:
-        """Blocks first … last − 1, with all labels."""
+        """Yield blocks first … last − 1, with all labels."""
         for rows, labels, held in self._parts[first:last]:
             columns = [self._place.get(held, rows, number).view(np.float64) for number in range(2 * self._known + labels)]
             parts = np.split(np.stack(columns), [self._known, 2 * self._known])

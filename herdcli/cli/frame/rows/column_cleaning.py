@@ -1,4 +1,4 @@
-"""Gaps and text in the columns of an input: learned once from the training rows, kept with the model, used again by whoever applies it."""
+"""The encoding of missing values and text in columns: learned once from the training rows, kept with the model, and used again later."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.console import Console
     from herdcli.schema import Array
 
-LEARNED_FROM = "data"  # the role of the input whose training rows teach levels and means
+LEARNED_FROM = "data"  # the role of the input whose training rows determine levels and means
 
 
 @dataclass(frozen=True)
 class CleaningOptions:
-    """How a session reads one input.
+    """How a session encodes the columns of one input.
 
-    recoding     of the model that was read; None: to be learned.    missing, categorical  the options; None: not typed, not there.
-    able         the command can do with gaps.
-    training     (n,) bool, the rows to learn from; None: those of the request's --split and --seed.
+    recoding     of the model that was read; None: to be learned.
+    missing, categorical  the options; None: not typed, or the command does not have it.
+    able         whether the command accepts missing values.
+    training     (n,) bool, the rows to learn from; None: the training rows by the request's --split and --seed.
     """
 
     console: Console
@@ -43,12 +44,12 @@ class CleaningOptions:
 
     @property
     def fills_missing(self) -> bool:
-        """Whether gaps are let in because something becomes of them."""
+        """Whether missing values are accepted because they will be filled in or dropped."""
         known = self.recoding
         return self.missing is not None or bool(known and known.means)
 
     def prepare(self, role: str) -> Prepare | None:
-        """The function that makes an input's columns numbers; None where they are left as they are."""
+        """Return the function that converts an input's columns to numbers; None if the columns stay unchanged."""
         known = self.recoding
         learns = known is None and role == LEARNED_FROM and self.categorical is not None
         if not learns and not known:
@@ -86,7 +87,7 @@ class CleaningOptions:
         return made, there if coded and learns else known
 
     def _training_mask(self, data: Dataset) -> Array:
-        """Which rows are training rows (n,)."""
+        """Return the mask of the training rows (n,)."""
         from herdcli.artifacts.tables import dataset_preparation
 
         if self.training is not None:
@@ -94,14 +95,14 @@ class CleaningOptions:
         if getattr(self.request, "levels_of_all_rows", False):
             return np.ones(data.X.shape[0], dtype=bool)
         spec, seed = getattr(self.request, "split", None), getattr(self.request, "seed", 0)
-        whole = self.command == "convert" and data.split is None  # which draws no split of its own accord
+        whole = self.command == "convert" and data.split is None  # convert makes no split unless it is asked to
         if not hasattr(self.request, "split") or (whole and spec is None):
             return np.ones(data.X.shape[0], dtype=bool)
         chosen: Array = dataset_preparation.assign_splits(data, spec, seed) == TRAIN
         return chosen if chosen.any() else np.ones(data.X.shape[0], dtype=bool)
 
     def add_missing_value_hint(self, error: DataError) -> DataError:
-        """The error with the options that help against gaps, where the command has them."""
+        """Return the error with a hint at the options for missing values, if the command has them."""
         if error.hint and GAPS_HINT in error.hint and self.categorical is not None and "infinite" not in error.message:
             error.hint = error.hint.replace(GAPS_HINT, recoding.MISSING_HINT)
         return error

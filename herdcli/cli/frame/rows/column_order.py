@@ -1,4 +1,4 @@
-"""Rows in the order of a model's columns: what every command does before a model sees a data set."""
+"""The alignment of data sets with a model: rows get the model's columns, in its order, before the model sees them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 
 
 def align_dataset(session: Session, data: Artifact, names: Names, columns: int) -> Artifact:
-    """A data set with the columns that a model learned from, matched by name; columns beyond them are told and left out.
+    """Return a data set with the columns that a model learned from, matched by name; other columns are left out with a note.
 
-    names, columns  of the model; None where it has no names.  Raises DataError for columns that are missing.
+    names, columns  the model's; None if it has no names.
+    Raises DataError for missing columns.
     """
     found = match_columns(session, data.value.feature_names, data.value.X.shape[1], names, columns, where=data.name)
     return replace(data, value=column_alignment.align_columns(data.value, found))
 
 
 def align_matrix(session: Session, X: Array, have: Names, names: Names, columns: int, *, where: str) -> Array:
-    """The same of a matrix (n, d) whose columns are named `have`."""
+    """Return a matrix (n, d) with columns named `have` in the order of a model's columns, as `align_dataset` does."""
     matrix: Array = column_alignment.reorder_columns(X, match_columns(session, have, X.shape[1], names, columns, where=where))
     return matrix
 
 
 def match_variables(other: Artifact, have: Names, count: int, names: Names, columns: int) -> list[int] | None:
-    """Where the variables of a network or of beliefs stand in another one with these names; None: by place.
+    """Return the positions of the variables of a network or beliefs in another one, matched by name; None: matched by position.
 
-    Raises DataError unless both have the same names, or one has none.
+    Raises DataError unless both have the same names or one has none.
     """
     found = column_alignment.match_columns(have, count, names, columns, where=other.name, noun="variable")
     if found is not None and found.left_out:
@@ -47,7 +48,7 @@ def match_variables(other: Artifact, have: Names, count: int, names: Names, colu
 
 
 def match_columns(session: Session, have: Names, count: int, names: Names, columns: int, *, where: str) -> ColumnOrder | None:
-    """The order of `column_alignment.order`, with a note on what it leaves out."""
+    """Return the column order from `column_alignment.match_columns`, and print a note about the columns that it leaves out."""
     found = column_alignment.match_columns(have, count, names, columns, where=where)
     if found is not None and found.left_out:
         session.console.note(f"{where}: left out {column_alignment.format_names(found.left_out)} because the model does not know them")
@@ -55,7 +56,7 @@ def match_columns(session: Session, have: Names, count: int, names: Names, colum
 
 
 def weighted_rows(session: Session, weight: Array | None) -> Array | None:
-    """The places of rows whose weight (n,) is not 0; None where these are all.  A weight of 0 is as if the file did not have the row."""
+    """Return the indices of the rows whose weight (n,) is not 0, or None if these are all rows; a row of weight 0 counts as absent."""
     if weight is None or not (weight == 0).any() or not weight.any():
         return None
     kept = np.flatnonzero(weight != 0)
@@ -66,13 +67,13 @@ def weighted_rows(session: Session, weight: Array | None) -> Array | None:
 
 
 def drop_zero_weights(session: Session, data: Artifact) -> Artifact:
-    """A data set whose rows have weights of their own, without those of weight 0; one that stays in its file as it is."""
+    """Return a data set without its rows of weight 0; one whose rows stay in their file is returned unchanged."""
     value: Dataset = data.value
     kept = None if hasattr(value.X, "with_columns") else weighted_rows(session, value.weight)
     return data if kept is None else replace(data, value=take_rows(value, kept))
 
 
 def warn_of_weights(session: Session, data: Dataset) -> None:
-    """Say that rows have weights, which this command does not learn by."""
+    """Warn that rows have weights, which this command does not use."""
     if data.weight is not None:
         session.console.warn("the column 'weight' is left out because every row counts once here (rename it to use it as a feature)")

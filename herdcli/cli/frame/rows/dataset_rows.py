@@ -1,4 +1,4 @@
-"""A data set as models see it: the same reading of thresholds, ranges, splits and labels in every command."""
+"""Data sets as models see them: thresholds, value ranges, splits and labels are read in the same way by every command."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from herdcli.rbm.recurrent.artifacts import RecurrentRBM
     from herdcli.rbm.units.base import UnitFamily
 
-OF_MODELS = 0.4  # the threshold of fit-rbm, and of models that do not say theirs
+OF_MODELS = 0.4  # the threshold of fit-rbm, and for models that do not store theirs
 
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows X (n, D) in unit values, int8 of two-state units and float32 of others, dense or CSR, split (n,), labels y (n,) as indices
-    into `names`, and how values became those of units."""
+    """Rows X (n, D) in unit values, with their splits, labels and the way in which values became unit values.
+
+    X      int8 for binary units and float32 for others; dense or CSR.
+    split  (n,).
+    y      (n,) labels, as indices into `names`.
+    """
 
     X: Any
     split: Array
@@ -42,29 +46,30 @@ class PreparedRows:
     feature_names: list[str] | None = None
 
     def reading_record(self) -> dict[str, Any]:
-        """How the rows became unit values, under the names that models keep it by."""
+        """Return how the rows became unit values, under the names of a model's fields."""
         kept = ("image_shape", "threshold", "value_range", "column_mean", "column_scale", "feature_names")
         return {name: getattr(self, name) for name in kept}
 
     def labelled(self, where: str, option: str) -> tuple[Array, list[str]]:
-        """Labels and class names.  Raises DataError where the rows carry none."""
+        """Return labels and class names.  Raises DataError if the rows have none."""
         if self.y is None or self.names is None:
             raise DataError(f"no labels 'y', which {option} needs", where=where, hint="--label COLUMN names the labels of a table")
         return self.y, self.names
 
     def unlabelled(self) -> tuple[Array, list[str]]:
-        """All rows as one class."""
+        """Return labels and class names that put all rows into one class."""
         return np.broadcast_to(np.int64(0), len(self.split)), ["all rows"]
 
 
 @dataclass(frozen=True)
 class RowReading:
-    """How the rows of a data set become unit values.
+    """The settings for converting the rows of a data set to unit values.
 
-    default  the threshold used, and told, where the data set declares its value range and none is given.
-    column_mean, column_scale  (D,) of the model that the rows are for; None: of these rows, where they are standardised.
-    learn_variances  whether a column's deviation is learned, from its own on: as `standardize`, so that units of columns do not matter.
-    in_place  the data set's own memory may be taken.  sparse  rows of a CSR matrix may stay one, where a 0 is a unit's 0.
+    default  the threshold to use, with a note, if the data set declares its value range and no threshold is given.
+    column_mean, column_scale  (D,) of the model that the rows are for; None: computed from these rows if they are standardised.
+    learn_variances  whether columns' standard deviations are learned, starting from their own; like `standardize`, it removes their units.
+    in_place  whether the data set's own memory may be overwritten.
+    sparse  whether a CSR matrix may stay one, if a 0 is also a unit's 0.
     """
 
     default: float
@@ -81,14 +86,17 @@ class RowReading:
 
     @classmethod
     def asked(cls, request: object, *, default: float) -> RowReading:
-        """What a request, or a mapping of options, says of it."""
+        """Return the settings that a request, or a mapping of options, contains."""
         get = request.get if hasattr(request, "get") else lambda name: getattr(request, name, None)
         known = {each.name: get(each.name) for each in fields(cls) if each.name != "default"}
         return cls(default=default, **{name: value for name, value in known.items() if value is not None})
 
 
 def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, reading: RowReading) -> PreparedRows:
-    """Rows of a data set in the values of a unit family: `binary_rows`, counts of a range's proportions, or the values as they are."""
+    """Return the rows of a data set in the values of a unit family.
+
+    These are `binary_rows`, counts in proportion to a value range, or the values themselves.
+    """
 
     if reading.standardize and not units.standard_normal:
         session.console.warn(f"--standardize has no effect with visible units {units.name}")
@@ -135,7 +143,7 @@ def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, readi
 
 
 def _warn_of_blurred(session: Session, data: Dataset) -> None:
-    """Tell of columns, such as times in seconds, whose digits single precision does not keep."""
+    """Warn of columns, such as times in seconds, whose digits single precision cannot hold."""
     columns = np.flatnonzero(dataset_preparation.imprecise_columns(data.X)).tolist()
     if columns:
         names = ", ".join(data.feature_names[j] if data.feature_names else f"x{j}" for j in columns[:8]) + (
@@ -145,8 +153,10 @@ def _warn_of_blurred(session: Session, data: Dataset) -> None:
 
 
 def _standardized(session: Session, X: Array, training: Array, units: UnitFamily, reading: RowReading) -> tuple[Array | None, Array | None]:
-    """The means and deviations that gaussian columns are freed of, in place: a model's own, or with --standardize or --learn-variances the
-    training rows'."""
+    """Standardise gaussian columns in place and return the means and standard deviations used.
+
+    These are a model's own, or with --standardize or --learn-variances those of the training rows.
+    """
     mean, scale = reading.column_mean, reading.column_scale
     if (reading.standardize or reading.learn_variances) and units.standard_normal and mean is None and training.any():
         mean, scale = dataset_preparation.mean_and_deviation(X[training])
@@ -167,11 +177,11 @@ def rows_for_model(
     in_place: bool = False,
     labels: bool = True,
 ) -> PreparedRows:
-    """Rows of a data set as a model's visible units see them, thresholded or scaled as its own rows were.
+    """Return the rows of a data set in the values of a model's visible units, thresholded or scaled as the model's own rows were.
 
-    labels  with those of a model of rows with their labels as the last columns.
-
-    request  a request, or a mapping of options; what it says goes before what the model says.  sparse, in_place  as of Reading.
+    labels  whether to append the labels, for a model whose last visible unit is the label.
+    request  a request, or a mapping of options; its values take precedence over the model's.
+    sparse, in_place  as in `RowReading`.
     """
     from herdcli.cli.frame.rows.column_order import align_dataset
     from herdcli.rbm.units import unit_family
@@ -200,8 +210,10 @@ def rows_for_model(
 def _value_limits(
     session: Session, artifact: Artifact, units: UnitFamily, own: tuple[float, float], threshold: float | None
 ) -> tuple[float, float]:
-    """The value range that rows are read by: that of a model's own rows, or that of unit values, for rows in which these stand already,
-    as `herd sample` writes them."""
+    """Return the value range for reading rows: the model's own, or that of unit values.
+
+    The latter is for rows that already hold unit values, as `herd sample` writes them.
+    """
 
     if units.states is None or units.range is None:
         return own
@@ -223,7 +235,7 @@ def _value_limits(
 
 
 def _append_labels(model: RBM | RecurrentRBM, rows: PreparedRows, where: str) -> PreparedRows:
-    """Rows with their labels as the last visible unit of a model that knows those."""
+    """Return rows with their labels appended as the last visible unit, for a model that has a label unit."""
     from herdcli.rbm.classification_rbm import append_labels
 
     known: list[str] = getattr(model, "labels", None) or []
@@ -231,7 +243,7 @@ def _append_labels(model: RBM | RecurrentRBM, rows: PreparedRows, where: str) ->
 
 
 def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], reading: RowReading) -> PreparedRows:
-    """Rows of a data set in the two values of a unit family, thresholded where the data are grey, above 0 where they are sparse counts.
+    """Return the rows of a data set in the two values of a unit family; grey values are thresholded, sparse counts are on above 0.
 
     values   the unit's off and on value.
     """
@@ -239,7 +251,7 @@ def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], r
     stays = data.is_sparse and reading.sparse and values[0] == 0
     if data.is_sparse and not stays:
         session.require_memory(data.X.shape[0] * data.X.shape[1], f"{data.X.shape[0]} × {data.X.shape[1]} two-state units")
-    coding = dataset_preparation.binary_coding(data)  # before the rows are written over
+    coding = dataset_preparation.binary_coding(data)  # before the rows are overwritten
     try:
         split = dataset_preparation.assign_splits(data, reading.split, reading.seed)
         least, threshold = dataset_preparation.choose_threshold(data, reading.threshold, reading.default, reading.value_range)
@@ -262,7 +274,7 @@ def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], r
     if threshold is None and declared is None and dataset_preparation.are_counts(data) and (data.X.data > 1).any():
         session.console.note("units are on where a count is above 0 (--threshold)")
     if threshold is None:
-        declared = coding  # so that fewer rows are read alike
+        declared = coding  # so that a subset of the rows is read in the same way
     return PreparedRows(
         X=X,
         split=split,
@@ -275,7 +287,7 @@ def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], r
 
 
 def _binary_values(on: Any, values: tuple[int, int]) -> Any:
-    """Booleans as int8 unit values, in the same memory; a CSR matrix is one of units whose lower value is 0."""
+    """Return booleans as int8 unit values in the same memory; a CSR matrix requires units whose lower value is 0."""
     if hasattr(on, "indptr"):
         on.data = on.data.view(np.int8)
         return on
@@ -286,7 +298,7 @@ def _binary_values(on: Any, values: tuple[int, int]) -> Any:
 
 
 def _label_fields(data: Dataset) -> dict[str, Any]:
-    """Labels as indices into the names of the classes; both None where the data have none."""
+    """Return labels as indices into class names; both are None if the data have no labels."""
     if data.y is None:
         return {"y": None, "names": None}
     if data.class_names:
@@ -296,14 +308,14 @@ def _label_fields(data: Dataset) -> dict[str, Any]:
 
 
 def model_classes(model: RBM, rows: PreparedRows, path: str) -> Array | None:
-    """The index of each row's class among the model's (n,); None for a single model."""
+    """Return the index of each row's class among the model's classes (n,); None for a single model."""
     if model.count == 1 or model.classes is None:
         return None
     return _label_indices(model.classes, rows, path, "a model of classes")
 
 
 def _label_indices(known: list[str], rows: PreparedRows, path: str, what: str) -> Array:
-    """The index of each row's label among the names that a model knows (n,)."""
+    """Return the index of each row's label among the names that a model knows (n,)."""
     y, names = rows.labelled(path, what)
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -315,9 +327,9 @@ def _label_indices(known: list[str], rows: PreparedRows, path: str, what: str) -
 def rows_with_missing(
     session: Session, model: RBM, artifact: Artifact, request: object, mask: Artifact | None = None
 ) -> tuple[PreparedRows, Array]:
-    """Rows of a data set as a model's visible units see them, and which of their entries are known, (n, D) bool.
+    """Return the rows of a data set in the values of a model's visible units, and the mask (n, D) bool of known entries.
 
-    Entries are missing where they are NaN, and where `mask`, a data set of as many entries or of one row for all, has a 0.
+    An entry is missing if it is NaN or if `mask` has a 0 for it.  `mask` is a data set with as many entries, or with one row for all rows.
     """
     from herdcli.cli.frame.rows.column_order import align_dataset
     from herdcli.rbm.sampling.imputation import require_whole_units
@@ -336,13 +348,13 @@ def rows_with_missing(
     if X.shape[1] == columns:
         require_whole_units(model.harmonium(), known)
     X[~known] = X[known].min(initial=np.inf) if known.any() else 0.0
-    if units.group > 1:  # any value does: the first of a unit's columns
+    if units.group > 1:  # any valid value will do: set the first column of each unit
         X[~known] = np.broadcast_to(np.arange(X.shape[1]) % units.group == 0, X.shape)[~known]
     return rows_for_model(session, model, replace(artifact, value=replace(artifact.value, X=X)), request, default=0.5), known
 
 
 def file_rows_with_missing(session: Session, model: RBM, artifact: Artifact, request: object) -> tuple[PreparedRows, ConvertedMatrix]:
-    """The same of rows that stay in a file."""
+    """Return rows and mask as `rows_with_missing` does, for rows that stay in a file."""
     from herdcli.cli.frame.rows.column_order import align_dataset
     from herdcli.rbm.units import unit_family
 

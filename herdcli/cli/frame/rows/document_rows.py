@@ -1,4 +1,4 @@
-"""Documents as the rows of a data set: for `nherd-train --text`, and for apply and eval with what it made."""
+"""Documents as rows of a data set: for `nherd-train --text`, and for apply and eval with its models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_folder_of_texts(path: str) -> bool:
-    """Whether a path is a folder in which are .txt files, in itself or in folders of classes."""
+    """Whether a path is a folder with .txt files, directly or in subfolders."""
     return os.path.isdir(path) and next(Path(path).rglob("*.txt"), None) is not None
 
 
@@ -33,7 +33,7 @@ def open_documents(
     role: str = "data",
     names: dict[int, str] | None = None,
 ) -> ExampleInput:
-    """The documents of a file or folder as rows of counts, weighted by what `how` has counted.  names: see `document_rows.counts`."""
+    """Return the documents of a file or folder as rows of word counts, weighted as in `how`.  names: as in `documents.count_words`."""
     session.refuse_stdin_twice(path)
     corpus = documents.read(path, how.column, label, labelled=labelled)
     X = how.weighted(count_words(corpus.texts, how, names))

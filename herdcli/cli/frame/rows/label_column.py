@@ -1,4 +1,4 @@
-"""The label of rows as their last column: what a product of kernels on rows and on labels takes."""
+"""The label of rows as their last column, as needed by a product of kernels on rows and on labels."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 def append_labels(
     artifact: Artifact, X: Array, names: list[str] | None, column: str | None, option: str = "--label"
 ) -> tuple[Array, list[str]]:
-    """Rows (n, d) of a data set or of samples with the label behind them (n, d + 1), and the names of all columns.
+    """Return the rows (n, d) of a data set or samples with the label as last column (n, d + 1), and the names of all columns.
 
-    column  one of the columns, or the data set's own label, which None means too.  Raises BadUsage where there is none such.
+    column  one of the columns, or the data set's own label, which None means too.
+    Raises BadUsage if there is no such column.
     """
     y = getattr(artifact.value, "y", None)
     if names and column in names:

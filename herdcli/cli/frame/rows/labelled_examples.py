@@ -29,13 +29,13 @@ from herdcli.schema import Array
 
 PIECE = 1 << 20
 UNBOUNDED = 1 << 62
-COPIED = 28  # bytes of an entry besides the stored ones that reading and learning in memory take
+COPIED = 28  # bytes per entry for reading and learning in memory, in addition to the stored ones
 UNLABELLED, UNLABELLED_HINT = "no labels 'y' to learn from", "--label COLUMN names the labels of a table"
 _NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _NAMED = re.compile(rb"[^\s:,;|#]+(?:\s+\d+:" + _NUMBER + rb")+\s*")
 _SVMLIGHT = re.compile(_NUMBER + rb"(?:\s+(?:qid|\d+):\S+)+\s*(?:#.*)?")
 _VW = re.compile(rb"[^|,;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL)
-_OF_SETS = {  # lines with any number of labels
+_OF_SETS = {  # patterns of lines with any number of labels
     "svmlight": re.compile(rb"(?:[^\s:,;]+(?:,[^\s:,;]+)*)?\s+(?:\d+:\S+\s*)+(?:#.*)?|\d+:\S+(?:\s+\d+:\S+)*"),
     "vw": re.compile(rb"[^|;\t]*\|(?:\S+)?(?:\s|$).*", re.DOTALL),
 }
@@ -44,21 +44,21 @@ _BINARY = (b"\x89HDF", b"herd-artifact", b"PAR1", b"PK\x03\x04", b"MATLAB", b"\x
 
 @dataclass
 class ExampleInput:
-    """What was opened: a data set, or text with a way to read it once more for each pass."""
+    """The examples of an opened input: a data set, or text with a function that reads it again for each pass."""
 
     name: str
-    text: str = ""  # svmlight or vw
-    pieces: Callable[[], Iterable[memoryview]] = tuple  # whole lines, each valid until the next is asked for
+    text: str = ""  # the format of the text: svmlight or vw
+    pieces: Callable[[], Iterable[memoryview]] = tuple  # yields whole lines, each piece valid until the next one is requested
     data: Artifact | None = None
-    size: int = 0  # bytes of text, 0 if not known
-    used: int = 0  # bytes read so far, of all passes
+    size: int = 0  # bytes of text, 0 if unknown
+    used: int = 0  # bytes read so far, in all passes
     finish: Callable[[], None] = lambda: None
-    named: bool = False  # labels of text are names
-    proof: Callable[[], bytes] = bytes  # of the text of this pass that has been read: its length and digest
+    named: bool = False  # whether the labels of the text are names
+    proof: Callable[[], bytes] = bytes  # length and digest of the text that has been read in this pass
 
 
 def text_format(head: bytes, name: str, wanted: str | None, task: str = "classification") -> str:
-    """svmlight or vw for text that is learned from as it arrives, "" for everything else."""
+    """Return svmlight or vw for text that is learned from as it arrives, "" for everything else."""
     if wanted is not None:
         return wanted if wanted in ("svmlight", "vw") else ""
     if head.startswith(_BINARY):
@@ -90,11 +90,12 @@ def open_examples(
     labels: bool = True,
     task: str = "classification",
 ) -> Iterator[ExampleInput]:
-    """Examples of a file or stdin, compressed or not.  Their identity is in `session.inputs` once they have been read.
+    """Open the examples of a file or stdin, compressed or not.  Their digest is in `session.inputs` once they have been read.
 
-    lazily  the rows of a large HDF5 file stay in it, with `tables` those of Parquet and CSV too; without it those that are too many
-            for memory are put on disk.
-    task    what is learned of them: classes, numbers or sets of labels; without `labels` nobody asks for these.
+    lazily  the rows of a large HDF5 file stay in it, with `tables` those of Parquet and CSV too.  Without `tables`, rows that do not fit
+            into memory are stored on disk.
+    task    the kind of targets: classes, numbers or sets of labels.
+    labels  whether labels are needed.
     """
     session.refuse_stdin_twice(path)
     if row_ranges.is_file_pattern(path):
@@ -133,7 +134,7 @@ def open_examples(
 
 
 def _on_disk(session: Session, path: str, input_format: str | None, label: str | None) -> Artifact | None:
-    """A labelled data set whose rows are put on disk, as reading them whole would take more than --max-memory; None for others."""
+    """Return a labelled data set whose rows are stored on disk because reading them whole would exceed --max-memory; None for others."""
     if session.shard is not None or session.cluster is not None:
         return None
     found = streamed_rows.open_streamed(session, path, label=label, input_format=input_format, asked=False, unit_bytes=COPIED)
@@ -141,7 +142,7 @@ def _on_disk(session: Session, path: str, input_format: str | None, label: str |
 
 
 def _can_stay_in_file(session: Session, source: Source, label: str | None, tables: bool) -> bool:
-    """Whether a file's rows can stay in it: it is large, HDF5 or also a table, and its rows are taken as they are."""
+    """Whether a file's rows can stay in it: it is large, it is HDF5 (or with `tables` a table), and its rows are used unchanged."""
     plain = session.missing is None and "categorical" not in session.given and label in (None, "y")
     return plain and (lazy_matrix.is_large_file(source) if tables else lazy_matrix.can_stay_in_file(source))
 
@@ -149,7 +150,7 @@ def _can_stay_in_file(session: Session, source: Source, label: str | None, table
 def _load_dataset(
     session: Session, path: str, name: str, role: str, input_format: str | None, label: str | None, task: str, labels: bool
 ) -> Artifact:
-    """A data set, under the name the user knows it by."""
+    """Return a data set under the name by which the user knows it."""
     try:
         if task == "classification":
             found = session.load(path, role, kinds={"dataset"}, input_format=input_format, label=label, labels=labels)
@@ -165,7 +166,7 @@ def _load_dataset(
 
 @contextlib.contextmanager
 def _close_after(stream: BinaryIO) -> Iterator[BinaryIO]:
-    """A stream that is read, closed behind: what was read was read, whatever its closing says, and no one may be there to be told."""
+    """Yield a stream for reading and close it afterwards; errors on closing are ignored, since the data were read."""
     try:
         yield stream
     finally:
@@ -174,7 +175,7 @@ def _close_after(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 class _BackgroundDigest:
-    """SHA-256 of what is read, worked out by a thread of its own while lines are learned; a small text is digested at once."""
+    """SHA-256 of the text read so far, computed in a thread while lines are learned; small texts are digested without a thread."""
 
     def __init__(self) -> None:
         self._whole, self.size, self.count = hashlib.sha256(), 0, 0
@@ -183,7 +184,7 @@ class _BackgroundDigest:
         self._last, self._reached = b"", 0
 
     def update(self, piece: memoryview) -> None:
-        """Go on with a piece, which must stay as it is until its proof is known."""
+        """Add a piece, which must not change until its proof is known."""
         self.size, self.count = self.size + len(piece), self.count + 1
         if self._asked is None and len(piece) >= PIECE // 2:
             from threading import Thread
@@ -198,14 +199,14 @@ class _BackgroundDigest:
     def _work(self, asked: SimpleQueue[tuple[memoryview, int] | None]) -> None:
         while (found := asked.get()) is not None:
             self._digest(*found)
-            del found  # a view would keep its buffer
+            del found  # a view would keep its buffer alive
 
     def _digest(self, piece: memoryview, size: int) -> None:
         self._whole.update(piece)
         self._told.put(size.to_bytes(8, "big") + self._whole.copy().digest())
 
     def proof(self, count: int) -> bytes:
-        """Size and digest of the first so many pieces; of fewer than before are no longer known."""
+        """Return size and digest of the first `count` pieces; earlier proofs are no longer available."""
         while self._reached < count:
             self._last, self._reached = self._told.get(), self._reached + 1
         return self._last
@@ -218,7 +219,7 @@ class _BackgroundDigest:
 
 @contextlib.contextmanager
 def _open_text(session: Session, source: Source, form: str, role: str, passes: int) -> Iterator[ExampleInput]:
-    """Text by pieces.  Until it has been read to its end it is known by the digest of its beginning."""
+    """Open text to be read in pieces; until it has been read to its end, it is identified by the digest of its beginning."""
 
     def known_as(kind: str, digest: str, size: int) -> None:
         session.inputs[role] = Artifact(kind, None, [], digest, source.name, size, False)
@@ -262,14 +263,14 @@ def _open_text(session: Session, source: Source, form: str, role: str, passes: i
         yield examples
 
 
-Piece = tuple[int, int, memoryview]  # its number, from 1; how many bytes were read for it; the lines that it completes
+Piece = tuple[int, int, memoryview]  # its number, from 1; the number of bytes read for it; the lines that it completes
 
 
 def _digest_pieces(stream: BinaryIO, limit: int, where: str, whole: _BackgroundDigest) -> Iterator[Piece]:
-    """Pieces of lines; what was read of them is digested meanwhile."""
+    """Yield pieces of lines while what was read is digested in the background."""
 
     def ready() -> None:
-        whole.proof(whole.count - 1)  # of the buffer that is read into next; the one before may be under way
+        whole.proof(whole.count - 1)  # the proof for the buffer that is filled next; the piece before may still be in progress
 
     for fresh, lines in _whole_lines(stream, limit, where, ready):
         whole.update(fresh)
@@ -277,7 +278,7 @@ def _digest_pieces(stream: BinaryIO, limit: int, where: str, whole: _BackgroundD
 
 
 def _read_ahead(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The same, each read while the one before it waits to be taken: of files, whose reading waits for no one."""
+    """Yield the pieces one ahead: each is read while the one before it waits to be used; only for files, whose reading never blocks."""
     waiting, pieces = None, iter(pieces)
     while True:
         failed = None
@@ -297,10 +298,9 @@ def _read_ahead(pieces: Iterable[Piece]) -> Iterator[Piece]:
 def _whole_lines(
     stream: BinaryIO, limit: int, where: str, ready: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[memoryview, memoryview]]:
-    """What was read, and the lines that it completes: parts of two buffers by turns.
+    """Yield the bytes that were read and the lines that they complete, as views of two alternating buffers.
 
-    A piece is valid until the one after the next is asked for; `ready` is called before it is written over.
-
+    A piece is valid until the one after the next is requested; `ready` is called before its buffer is overwritten.
     Raises DataError for a line whose numbers could take more than `limit` bytes.
     """
     buffer, other, kept = bytearray(PIECE), bytearray(PIECE), 0
@@ -321,7 +321,7 @@ def _whole_lines(
 
 @dataclass(frozen=True)
 class ClassificationRows:
-    """A data set as a classification task: rows X, class indices y into names, and the part of each row."""
+    """A data set as a classification task: rows X, class indices y into names, and the split of each row."""
 
     X: Any
     y: Array
@@ -334,7 +334,7 @@ class ClassificationRows:
 def classification_rows(
     data: Artifact, *, split: str | None, seed: int, only: str | None, positive: str | None, classes: str | None, max_classes: int = MOST
 ) -> ClassificationRows:
-    """The task that a data set and the options about classes make.  Raises DataError where labels are missing or of one class."""
+    """Return the task for a data set and the class options.  Raises DataError if labels are missing or of one class."""
     value = data.value
     if value.y is None:
         raise DataError(UNLABELLED, where=data.name, hint=UNLABELLED_HINT)
@@ -369,9 +369,9 @@ def _require_several(y: Array, names: list[str], where: str) -> None:
 
 @dataclass(frozen=True)
 class KnownLabels:
-    """Labels of the rows of a data set as indices of a model's classes, looked up where some are asked for.
+    """The labels of the rows of a data set as indices into a model's classes, looked up on demand.
 
-    y (n,) as they are stored;  values (k,) the different ones, rising;  place (k,) of each among the classes.
+    y (n,) as stored;  values (k,) the distinct ones in ascending order;  place (k,) the index of each among the classes.
     """
 
     y: Array
@@ -383,7 +383,10 @@ class KnownLabels:
 
 
 def labels_of_model(data: Artifact, classes: Sequence[str]) -> KnownLabels:
-    """The labels of a data set that a model is judged by.  Raises DataError where they are missing, of one class, or unknown to it."""
+    """Return the labels of a data set on which a model is evaluated.
+
+    Raises DataError if they are missing, all of one class, or unknown to the model.
+    """
     y: Array | None = data.value.y
     if y is None:
         raise DataError(UNLABELLED, where=data.name, hint=UNLABELLED_HINT)

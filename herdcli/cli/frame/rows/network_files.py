@@ -1,4 +1,4 @@
-"""Networks and texts that belong to them, from files, stdin and compressed wrappings, and on their way to -o."""
+"""Networks and their accompanying texts: read from files, stdin and compressed files, and written to -o."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TEXT_FORMATS = NETWORK_FORMATS[1:]
-LOSSY = ("uai", "fg", "dsl")  # formats that have no place for some names
+LOSSY = ("uai", "fg", "dsl")  # formats that cannot hold some names
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 XML_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 LATIN = ("iso-8859-1", "latin-1", "latin1", "iso-8859-15", "windows-1252", "cp1252")
 
 
 def load_network(session: Session, path: str, input_format: str | None, missing_rows: str | None = None) -> Artifact:
-    """A network as text, with the names beside it, or an artifact.  Raises DataError with line and token.
+    """Return a network from text, with the names in the file next to it, or from an artifact.  Raises DataError with line and token.
 
     missing_rows  "uniform": rows of NaN become uniform distributions.
     """
@@ -48,11 +48,11 @@ def load_network(session: Session, path: str, input_format: str | None, missing_
 
 
 def load_model(session: Session, path: str, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
-    """An artifact of one of these kinds, or a network as text.  raw: rows as they are stored, with gaps."""
+    """Return an artifact of one of these kinds, or a network from text.  raw: rows as they are stored, with missing values."""
     with session.opened(path) as source:
         form = format_detection.detect_network_format(source.head)
         if form == "fg" and ".fg" not in Path(source.name).suffixes:
-            form = None  # a first line of one number is too little to tell where there may be anything
+            form = None  # a single number in the first line does not identify the format of an arbitrary file
         if form in TEXT_FORMATS:
             found = _load_text_network(session, source, form, role)
         elif source.regular:
@@ -79,7 +79,7 @@ def _load_text_network(session: Session, source: Source, form: str, role: str, m
 
 
 def _add_names(session: Session, artifact: Artifact, path: str) -> Artifact:
-    """A network with the names that lie beside its file, where there are any."""
+    """Return a network with the names from the file next to its own, if there is one."""
     from herdcli.markov.formats.names_file import read_names
 
     beside = names_file_path(path)
@@ -93,7 +93,7 @@ def _add_names(session: Session, artifact: Artifact, path: str) -> Artifact:
 
 
 def names_file_path(path: str) -> str:
-    """Where the names of a network lie, or go, that its file cannot hold: NAME.names.json beside NAME.uai and NAME.uai.gz."""
+    """Return the path for the names of a network that its own file cannot hold: NAME.names.json next to NAME.uai and NAME.uai.gz."""
     given = Path(path)
     if given.suffix.lower() in PACKED:
         given = given.with_suffix("")
@@ -101,7 +101,7 @@ def names_file_path(path: str) -> str:
 
 
 def load_matching(session: Session, path: str, names: list[str] | None, count: int) -> Network:
-    """A network whose variables are matched by name with those of another one."""
+    """Return a network whose variables are matched by name with those of another one."""
     from herdcli.markov.model.network import reorder_variables
 
     found = load_network(session, path, None)
@@ -111,7 +111,7 @@ def load_matching(session: Session, path: str, names: list[str] | None, count: i
 
 
 def state_encoding(network: Network) -> Recoding:
-    """The names of states, by variable, that columns of text have; of variables whose states are named by their places alone none."""
+    """Return the state names by variable, for reading columns of text; variables whose states are only numbered are left out."""
     import numpy as np
 
     from herdcli.artifacts.recoding import Recoding
@@ -122,7 +122,7 @@ def state_encoding(network: Network) -> Recoding:
 
 
 def load_parsed_text(session: Session, path: str, role: str, parse: Callable[[str], T], *, empty: bool = False) -> T:
-    """What `parse` makes of the text of a file; errors name the file.  empty  a file without a byte has a text too."""
+    """Return the result of `parse` for the text of a file; errors name the file.  empty: whether an empty file is allowed."""
     with session.opened(path, empty=empty) as source:
         found: T = parse_source(session, source, role, parse, "text").value
     return found
@@ -131,7 +131,7 @@ def load_parsed_text(session: Session, path: str, role: str, parse: Callable[[st
 def parse_source(
     session: Session, source: Source, role: str, parse: Callable[[str], object], kind: str, form: str | None = None
 ) -> Artifact:
-    """What `parse` makes of an open text, remembered among the inputs; errors name the file.  form  of a network."""
+    """Return the result of `parse` for an open text, and add it to the inputs; errors name the file.  form: of a network."""
     with source.reader() as stream:
         raw = stream.read()
     try:
@@ -147,7 +147,10 @@ def parse_source(
 
 
 def _text_encoding(raw: bytes, form: str | None) -> str:
-    """That of a text: as XML declares it, Latin-1 for programs that knew nothing else, else UTF-8, as which text under --encoding comes."""
+    """Return the encoding of a text.
+
+    This is the one that XML declares, Latin-1 for older programs, else UTF-8, to which text is already converted if --encoding is given.
+    """
     if current_dialect().encoding is not None:
         return "utf-8-sig"
     if form in ("xmlbif", "xdsl"):
@@ -163,7 +166,7 @@ def _text_encoding(raw: bytes, form: str | None) -> str:
 
 
 def _load_sealed(session: Session, source: Source, path: str) -> Artifact:
-    """A sealed network; a stream is drained first and keeps its name.  Raises DataError for what is no artifact."""
+    """Return a sealed network; a stream is first copied to a file and keeps its name.  Raises DataError for anything but an artifact."""
     if not source.head.startswith(
         (seal_header.MAGIC, format_detection.HDF5_MAGIC, b"PAR1", b"PK\x03\x04")
     ) and not format_detection.find_hdf5_signature(source.head):
@@ -176,7 +179,7 @@ def _load_sealed(session: Session, source: Source, path: str) -> Artifact:
 
 
 def _load_from_stream(session: Session, source: Source, role: str, kinds: Collection[str] | None, *, raw: bool = False) -> Artifact:
-    """An artifact from a stream, which keeps its name."""
+    """Return an artifact from a stream, under the stream's name."""
     with source.file() as drained:
         try:
             found = session.load(drained, role, kinds=kinds, missing=raw, as_stored=raw)
@@ -188,7 +191,7 @@ def _load_from_stream(session: Session, source: Source, role: str, kinds: Collec
 
 
 def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]) -> str:
-    """The format of -o: as asked, by its suffix, else hdf5.  Raises BadUsage for a suffix that is none."""
+    """Return the format for -o: the requested one, else by the suffix, else hdf5.  Raises BadUsage for an unknown suffix."""
     suffix = Path(session.output).suffix.lower().removeprefix(".")
     suffix = format_detection.NETWORK_SUFFIXES.get(suffix, suffix)
     if wanted or suffix in choices:
@@ -202,7 +205,7 @@ def output_format(session: Session, wanted: str | None, choices: tuple[str, ...]
 
 
 def check_output(session: Session, kind: str, form: str) -> None:
-    """Refuse an output that cannot be made, before any work is done."""
+    """Raise an error before any work is done if an output cannot be written."""
     if session.shard is not None:
         outputs.check_artifact(session, kind, None if form == "hdf5" else form)
     elif form == "hdf5":
@@ -212,7 +215,7 @@ def check_output(session: Session, kind: str, form: str) -> None:
 
 
 def write_network(session: Session, value: Network, summary: str, form: str, history: History = None) -> None:
-    """A network as an artifact, or as text with the names beside it that the format cannot hold."""
+    """Write a network as an artifact, or as text with a second file for the names that the format cannot hold."""
     from herdcli.markov.formats import names_file
     from herdcli.markov.formats import network_formats as formats
 
@@ -228,7 +231,7 @@ def write_network(session: Session, value: Network, summary: str, form: str, his
 
 
 def _write_names(session: Session, content: str, form: str) -> None:
-    """The names beside -o; on standard output they are lost, with a warning."""
+    """Write the names next to -o; on standard output they are lost, with a warning."""
     if session.output == "-":
         session.console.warn(
             f"{form} cannot hold all names of variables and states, so they are lost; with -o FILE they go into a second file"

@@ -1,4 +1,4 @@
-"""Data sets whose rows have something else than one class: how they are read."""
+"""Reading data sets whose rows have targets other than a single class."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 WRITINGS = (str, str.capitalize, str.upper)
 PLURALS = [write(name) for name in ("labels", "targets") for write in WRITINGS]
-USUAL = [write(name) for name in LABELS for write in WRITINGS] + PLURALS  # names of columns with a target
+USUAL = [write(name) for name in LABELS for write in WRITINGS] + PLURALS  # usual names of target columns
 
 
 def names_label_columns(label: str | None) -> bool:
-    """Whether --label names columns of 0 and 1, one for each label, rather than a column."""
+    """Whether --label names columns of 0 and 1, one for each label, instead of a single column."""
     return label is not None and any(mark in label for mark in ",*?")
 
 
 def load_responses(session: Session, path: str, task: str, input_format: str | None, label: str | None, *, labels: bool = True) -> Artifact:
-    """A data set whose rows are to be learned as numbers (its target among the further columns), or as sets of labels."""
+    """Return a data set for learning numbers, with its target among the further columns, or for learning sets of labels."""
     if task == "multilabel":
         one = None if names_label_columns(label) else label
         return session.load(path, "data", kinds={"dataset"}, input_format=input_format, label=one, labels=labels)
@@ -35,4 +35,4 @@ def load_responses(session: Session, path: str, task: str, input_format: str | N
     except BadUsage as error:
         if label is None or "extra column" not in error.message:
             raise
-        return session.load(path, "data", kinds={"dataset"}, input_format=input_format)  # a sealed one may have it among its rows
+        return session.load(path, "data", kinds={"dataset"}, input_format=input_format)  # a sealed one may have it among its features

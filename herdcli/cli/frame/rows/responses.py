@@ -1,4 +1,4 @@
-"""What rows of a data set have in the place of classes: numbers, or sets of labels."""
+"""Targets other than classes in the rows of a data set: numbers, or sets of labels."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from herdcli.artifacts.dataset import Dataset
     from herdcli.schema import Array
 
-SEPARATORS = (",", ";", "|", " ")  # of the labels in a cell, the first that any cell has
+SEPARATORS = (",", ";", "|", " ")  # of the labels in a cell; the first one that occurs in any cell is used
 _BRACKETS = re.compile(r"^\[(.*)\]$", re.DOTALL)
 _QUOTES = "'\" \t\n"
 
 
 def numeric_targets(data: Artifact, *, label: str | None, split: str | None, seed: int) -> ClassificationRows:
-    """A data set as a task of regression: y (n,) float64."""
+    """Return a data set as a regression task: y (n,) float64."""
     value: Dataset = data.value
     y, value = _split_target(value, label, data.name)
     y = NumericTargets().indices(np.asarray(y, dtype=np.float64), data.name)
@@ -38,7 +38,7 @@ def numeric_targets(data: Artifact, *, label: str | None, split: str | None, see
 
 
 def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array, Dataset]:
-    """The column of --label, else that of the usual names, and the data set without it."""
+    """Return the column of --label, or else one with a usual name, and the data set without it."""
     further, features = value.columns or {}, value.feature_names or []
     name = label or next((name for name in USUAL if name in further or name in features), None)
     if name in further:
@@ -62,7 +62,7 @@ def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array,
 
 
 def _extract_columns(value: Dataset, names: Sequence[str]) -> tuple[Array, Dataset]:
-    """Columns (n, k) of the rows by name, as they are, and the data set without them."""
+    """Return the named columns (n, k) unchanged, and the data set without them."""
     features = list(value.feature_names or [])
     place = [features.index(name) for name in names]
     rest = [k for k in range(len(features)) if k not in set(place)]
@@ -78,9 +78,9 @@ def _extract_columns(value: Dataset, names: Sequence[str]) -> tuple[Array, Datas
 def multilabel_targets(
     data: Artifact, *, label: str | None, split: str | None, seed: int, names: Sequence[str] | None = None, fixed: bool = True, most: int
 ) -> ClassificationRows:
-    """A data set as a task of several labels: y (n, C), 1 or 0.
+    """Return a data set as a task with several labels: y (n, C), 1 or 0.
 
-    names  of the labels, as a model or --classes has them; others are refused where they are fixed, and else come behind them.
+    names  the labels of a model or of --classes; other labels are refused if `fixed`, else they come after these.
     """
     value: Dataset = data.value
     known = LabelSetEncoder(names or (), fixed=names is not None and fixed, most=most)
@@ -106,7 +106,7 @@ def _labels_are_columns(value: Dataset, names: Sequence[str] | None) -> bool:
 def _indicator_columns(
     value: Dataset, label: str | None, names: Sequence[str] | None, encoder: LabelSetEncoder, where: str
 ) -> tuple[Array, Dataset]:
-    """Columns of 0 and 1 as labels, and the data set without them."""
+    """Return columns of 0 and 1 as labels, and the data set without them."""
     features = list(value.feature_names or [])
     patterns = label.split(",") if label is not None and names_label_columns(label) else list(names or ())
     found: list[str] = []
@@ -129,7 +129,7 @@ def _indicator_columns(
 
 
 def _parse_label_cells(value: Dataset, encoder: LabelSetEncoder, where: str) -> Array:
-    """The labels of a column of lists such as 1,3,7 or [1, 3, 7]; of whole numbers one label a row."""
+    """Return the labels of a column of lists such as 1,3,7 or [1, 3, 7]; integers are one label per row."""
     if value.y is None:
         raise DataError(
             "no labels 'y' to learn from", where=where, hint="--label COLUMN names a column of lists, --label A,B,C columns of 0 and 1"

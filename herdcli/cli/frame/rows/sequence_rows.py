@@ -1,4 +1,4 @@
-"""What `herd apply` and `herd sample` share for the models in time: new rows as sequences, values beside them, and sequences drawn."""
+"""Functions for sequence models that `herd apply` and `herd sample` share: new rows as sequences, results per row, and samples."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from herdcli.em.sequence.sequences import Sequences
     from herdcli.schema import Array
 
-STEPS = 100  # of a sequence drawn, where no number is given
+STEPS = 100  # length of a sampled sequence, if no number is given
 EFFECTIVE = "effective_particles"
 
 
 class SamplingRequest(Protocol):
-    """What a request says of sequences to draw."""
+    """The options of a request for sampling sequences."""
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of sequences."""
 
     @property
     def steps(self) -> int | None:
-        """How long they are."""
+        """The length of the sequences."""
 
 
 @dataclass(frozen=True)
 class SequenceRows:
-    """New rows in a model's columns, as sequences, and what groups them (n,): the values of a column."""
+    """New rows in a model's columns, as sequences, and the values (n,) of the column that groups them."""
 
     data: Dataset
     found: Sequences
@@ -46,11 +46,14 @@ class SequenceRows:
 
     @property
     def grouping_column(self) -> dict[str, Array] | None:
-        """The column that groups them, beside what is made of them."""
+        """The column that groups the rows, to be written with the results."""
         return None if self.key is None else {self.column: self.key}
 
     def beside(self, made: Array, names: list[str] | None) -> Dataset:
-        """Values (n, M) of the sequences' rows, in the order that the rows came in, with what stood beside those."""
+        """Return results (n, M) for the sequences' rows as a data set in the original row order.
+
+        It has the rows' labels, splits, weights and group column.
+        """
         back = np.empty_like(made)
         back[self.found.chosen] = made
         data = self.data
@@ -69,13 +72,21 @@ class SequenceRows:
 def load_sequences(
     session: Session, request: sequences.SequenceRequest, keep: tuple[str, ...] = (), *, missing: bool = True
 ) -> tuple[Artifact, Array | None]:
-    """The data set of a request and what groups its rows.  keep: further columns that the caller takes from it; missing: as of rows."""
+    """Return the data set of a request and the values that group its rows.
+
+    keep     further columns that the caller uses.
+    missing  as in `load_sequences`.
+    """
     named = {"input_format": request.input_format, "label": request.label, "column": request.sequence}
     return sequences.load_sequences(session, request.source, **named, keep=keep, missing=missing)
 
 
 def arrange_sequences(session: Session, data: Artifact, key: Array | None, names: Names, columns: int, column: str | None) -> SequenceRows:
-    """Its rows in a model's columns, as sequences.  names: of those, None where the model knows none; column: that was to group them."""
+    """Return rows in a model's columns, as sequences.
+
+    names   of the model's columns; None if it has none.
+    column  the requested group column.
+    """
     from herdcli.em.sequence.sequences import group_rows
 
     data = align_dataset(session, data, names, columns)
@@ -88,7 +99,7 @@ def arrange_sequences(session: Session, data: Artifact, key: Array | None, names
 
 
 def parse_wanted(want: str, kind: str, known: tuple[str, ...], counted: str, example: int) -> tuple[str, int]:
-    """What is wanted, and the number of what is `counted` (paths:100); 0 for all else."""
+    """Return the requested result of --want, and the number after the one that is `counted` (paths:100), or 0 for all others."""
     name, _, count = want.partition(":")
     if name == counted and count.isdigit() and int(count):
         return name, int(count)
@@ -98,7 +109,7 @@ def parse_wanted(want: str, kind: str, known: tuple[str, ...], counted: str, exa
 
 
 def check_particles(session: Session, sequences: SequenceRows, want: str, states: int, count: int) -> None:
-    """Refuse --particles where they say nothing, or would take more than --max-memory."""
+    """Raise an error if --particles has no meaning here or would exceed --max-memory."""
     from herdcli.em.sequence.particle_filter import memory_needed
 
     if want not in ("filtered", "smoothed"):
@@ -108,7 +119,10 @@ def check_particles(session: Session, sequences: SequenceRows, want: str, states
 
 
 def sequence_length(session: Session, request: SamplingRequest, kind: str, columns: int, used: tuple[str, ...] = ()) -> int:
-    """Steps of each sequence to draw, which all begin at the beginning.  used: options of `sample` that the kind has."""
+    """Return the number of steps of each sampled sequence; all sequences start at the beginning.
+
+    used  the options of `sample` that the kind supports.
+    """
     for name in ("burn_in", "chains", "thin", "means", "given", "mask"):
         if name in used:
             continue
@@ -119,6 +133,6 @@ def sequence_length(session: Session, request: SamplingRequest, kind: str, colum
 
 
 def sampled_dataset(X: Array, names: list[str] | None, request: SamplingRequest, steps: int) -> tuple[Dataset, str]:
-    """Sequences that were drawn (n, D), one after another, in columns of these names."""
+    """Return sampled sequences (n, D), one after another, as a data set with named columns, and a summary."""
     made = Dataset(X, feature_names=names, columns={sequences.COLUMN: np.repeat(np.arange(request.count), steps)})
     return made, f"{request.count} sequence{'s' * (request.count != 1)} of {steps} steps × {X.shape[1]} columns"

@@ -1,4 +1,4 @@
-"""How models in time read sequences: the rows of a table grouped by a column, and divided into parts of whole sequences."""
+"""Reading of sequences: the rows of a table grouped by a column, and a split into whole sequences."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from herdcli.em.sequence.sequences import Sequences
     from herdcli.schema import Array
 
-COLUMN = "sequence"  # that groups rows where none is named
+COLUMN = "sequence"  # the usual group column, if none is named
 
 
 class SequenceRequest(Protocol):
-    """What a request says of rows in time."""
+    """The options of a request about rows that are sequences."""
 
     @property
     def source(self) -> str:
@@ -30,36 +30,36 @@ class SequenceRequest(Protocol):
 
     @property
     def input_format(self) -> str | None:
-        """Its format, where it is typed."""
+        """Its format, if typed."""
 
     @property
     def label(self) -> str | None:
-        """The column with its labels."""
+        """The column of the labels."""
 
     @property
     def sequence(self) -> str | None:
-        """The column that groups its rows."""
+        """The column that groups the rows."""
 
 
 class LearningRequest(SequenceRequest, Protocol):
-    """What a request says of sequences to learn from."""
+    """The options of a request for learning from sequences."""
 
     @property
     def split(self) -> str | None:
-        """The sizes of its parts."""
+        """The sizes of the splits."""
 
     @property
     def seed(self) -> int:
-        """Sequences are drawn into parts from it."""
+        """The seed for assigning sequences to splits."""
 
 
 @dataclass(frozen=True)
 class SequenceTable:
-    """A table in time.
+    """A table of sequences.
 
     data       the data set without the column that groups its rows.
-    sequences  all of its sequences; `parts` of them are to learn from (0), to choose by (1) and to judge by (2).
-    history    the artifact it came from, without its rows.
+    sequences  all sequences; `parts` holds those for training (0), validation (1) and test (2).
+    history    the artifact that it came from, without its rows.
     """
 
     data: Dataset
@@ -78,9 +78,10 @@ def load_sequences(
     keep: tuple[str, ...] = (),
     missing: bool = True,
 ) -> tuple[Artifact, Array | None]:
-    """A dense data set, and what groups its rows (n,): the column named, else one called 'sequence', else None for one sequence.
+    """Return a dense data set and the values that group its rows (n,).
 
-    missing  NaN and empty cells are values that the command can do without.
+    The group column is the named one, else one called 'sequence'; without it, the rows are one sequence and the values are None.
+    missing  whether the command accepts NaN and empty cells.
     """
     named = () if column is None else (column,)
     also = () if column is not None else (COLUMN,)
@@ -103,7 +104,7 @@ def _load_with_columns(
     also: tuple[str, ...],
     missing: bool,
 ) -> Artifact:
-    """The data set with further columns; a sealed one may have them among its features."""
+    """Return the data set with further columns; a sealed one may have them among its features."""
     kinds = {"dataset"}
     try:
         return session.load(source, "data", kinds=kinds, input_format=input_format, label=label, keep=keep, also=also, missing=missing)
@@ -118,7 +119,7 @@ def _load_with_columns(
 
 
 def pop_column(data: Dataset, name: str) -> tuple[Array | None, Dataset]:
-    """A column by its name, numbers or text, and the data set without it; None where there is none."""
+    """Return a column by its name, of numbers or text, and the data set without it; None if there is no such column."""
     further = dict(data.columns or {})
     if name in further:
         found = further.pop(name)
@@ -139,10 +140,11 @@ def read_sequences(
     controls: tuple[str, ...] | None = None,
     missing: bool = True,
 ) -> SequenceTable:
-    """The sequences that a request names and their parts.
+    """Return the sequences that a request names, with their splits.
 
-    weights   the column of their weights; None: they have none.      controls  further columns, which stay in `data`.
-    missing   as of `load_sequences`.
+    weights   the column of their weights; None: they have none.
+    controls  further columns, which stay in `data`.
+    missing   as in `load_sequences`.
     """
     from herdcli.em.sequence import sequences
 
@@ -170,7 +172,7 @@ def read_sequences(
 
 
 def report_sequences(session: Session, sequences: Sequences, column: str, *, grouped: bool, cut: bool) -> None:
-    """One line on what was read as a sequence."""
+    """Print one line on the sequences that were read."""
     lengths = sequences.lengths
     low, high = int(lengths.min()), int(lengths.max())
     steps = f"{low} step{'s' * (low != 1)}" if low == high else f"{low} to {high} steps"

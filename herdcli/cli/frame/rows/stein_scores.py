@@ -1,4 +1,4 @@
-"""The scores ∇ log p of rows that Stein's kernels take: a file beside the rows, or columns among theirs."""
+"""The scores ∇ log p of rows for Stein kernels, from a separate file or from columns of the same table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HINT = "--scores FILE with a column for each of the rows', or --scores PREFIX of
 def read_scores(
     session: Session, given: str | None, X: Array, names: list[str] | None, where: str
 ) -> tuple[Array, list[str] | None, Array]:
-    """Points (n, d), their names, and scores (n, d), of --scores FILE or PREFIX."""
+    """Return points (n, d), their names, and scores (n, d), from --scores FILE or PREFIX."""
     if given is None:
         raise BadUsage("a Stein kernel needs the score ∇ log p at each row", hint=HINT)
     if names and any(name.startswith(given) for name in names) and not Path(given).is_file():
@@ -37,7 +37,7 @@ def read_scores(
 
 
 def _score_columns(prefix: str, X: Array, names: list[str], where: str) -> tuple[Array, list[str] | None, Array]:
-    """Columns with a prefix are the scores of those without."""
+    """Return the columns without a prefix as points, and the columns with the prefix as their scores."""
     points = [name for name in names if not name.startswith(prefix)]
     lacking = [name for name in points if prefix + name not in names]
     if lacking or 2 * len(points) != len(names):

@@ -1,4 +1,4 @@
-"""Rows of a data set that are more than memory: read in units' values a stretch at a time, to learn from them or to judge by them."""
+"""Rows of data sets that are larger than memory, read one range at a time in unit values, for learning and evaluation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from herdcli.rbm.units.base import UnitFamily
 
 UNBOUNDED = 1 << 62
-PACKED = 8  # times that the numbers of a Parquet file may be smaller in it, for it to be looked into
+PACKED = 8  # how much smaller than its numbers a Parquet file may be to be considered large
 NEEDS = "--on-disk needs a Parquet, CSV or dense HDF5 file whose rows are numbers"
 HINT = "herd convert INPUT -o FILE.h5 makes one"
 
@@ -50,18 +50,18 @@ def open_streamed(
     missing: bool = False,
     keep: Sequence[str] = (),
 ) -> Artifact | None:
-    """A data set whose rows stay on disk; None where they are to be read whole.
+    """Return a data set whose rows stay on disk; None if they are to be read whole.
 
-    asked       by --on-disk; else rows stay if they would take more than --max-memory.
-    unit_bytes  that an entry takes in memory besides what is stored of it: as units see it, in copies that the command makes.
-    missing, keep  as of `row_ranges.opened`.
-    Raises BadUsage for an input that --on-disk is asked for and that cannot be read by stretches.
+    asked       whether --on-disk was given; otherwise rows stay only if they would exceed --max-memory.
+    unit_bytes  memory per entry in addition to the stored one: unit values, and copies that the command makes.
+    missing, keep  as in `row_ranges.open_ranges`.
+    Raises BadUsage if --on-disk is given for an input that cannot be read in ranges.
     """
     if not is_raw_input(session, path) or not (asked or is_large_input(path)):
         if asked:
             raise BadUsage(NEEDS, hint=HINT)
         return None
-    notes: list[str] = []  # which reading the rows whole would repeat
+    notes: list[str] = []  # reading the rows whole would repeat them
     read = partial(row_ranges.open_ranges, path, input_format=input_format, note=notes.append, verified=True, label=label, missing=missing)
     found = session.enter_until_end(read(keep=keep, roles=session.column_roles()))
     if found is not None:
@@ -85,9 +85,11 @@ def open_streamed(
 
 @contextmanager
 def suggest_streaming(way: str, open: Callable[[], object], where: str | None = None) -> Iterator[None]:
-    """What reads rows whole, or many at a time; where there is no room for them, with the way on which they need less, if it is open.
+    """Add a hint at a way that needs less memory, if it is available, to an out-of-memory error of the enclosed code.
 
-    where  the input, for errors of libraries that know none.
+    way    the hint.
+    open   tells whether that way is available.
+    where  the input, for errors of libraries that do not name one.
     """
     try:
         yield
@@ -104,22 +106,25 @@ def suggest_streaming(way: str, open: Callable[[], object], where: str | None = 
 
 
 def read_budget() -> int:
-    """Bytes of rows, in double precision, that --max-memory leaves to be read at one time where rows stay in their file.
+    """Return how many bytes of rows, in double precision, --max-memory allows to be read at one time if rows stay in their file.
 
-    For sums of blocks, whose bytes do not tell how many of them were read together.
+    This is for sums over blocks, whose bytes do not depend on how many blocks were read together.
     """
     return process_limits.read_block_bytes()
 
 
 def blocks_per_unit_read(columns: int) -> int:
-    """Blocks of a unit to read at one time, by the same measure."""
+    """Return how many blocks of a unit to read at one time, by the same limit."""
     return min(AT_ONCE, blocks_per_read(columns, read_budget()))
 
 
 @dataclass(frozen=True)
 class FileRows:
-    """`numerics.block_statistics.RowReader` of a file.  labels  (n,) of its rows X, each `numbered` when it is read.  weight  (n,) of
-    them."""
+    """The rows of a file as a `numerics.block_statistics.RowReader`.
+
+    labels    (n,) of the rows X; `numbered` converts them to numbers as they are read.
+    weight    (n,) of the rows.
+    """
 
     X: LazyMatrix
     labels: Array | None = None
@@ -129,31 +134,31 @@ class FileRows:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.X)
 
     @property
     def columns(self) -> int:
-        """How many columns they have."""
+        """The number of columns."""
         return self.X.shape[1]
 
     def read(self, start: int, stop: int) -> RowBlock:
-        """Rows [start, stop)."""
+        """Return rows [start, stop)."""
         X = np.ascontiguousarray(self.X[start:stop], dtype=np.float64)
         labels = None if self.labels is None else self.numbered(self.labels[start:stop])
         return RowBlock(start, X, labels, None if self.weight is None else np.asarray(self.weight[start:stop], dtype=np.float64))
 
 
 def is_raw_input(session: Session, path: str) -> bool:
-    """Whether the rows of an input are taken as they are, so that some of them can be read by themselves; a pipe's cannot."""
+    """Whether the rows of an input are used unchanged, so that ranges can be read separately; False for a pipe."""
     plain = path != "-" and session.missing is None and "categorical" not in session.given and session.layer is None
-    return plain and not session.recoding  # or gaps and texts become what all training rows say
+    return plain and not session.recoding  # else missing values and text are replaced by values from all training rows
 
 
 def open_ranges(
     session: Session, path: str, *, input_format: str | None, label: str | None = None, keep: Sequence[str] = ()
 ) -> AbstractContextManager[RowRanges | None]:
-    """A file, or several, of which shards and workers, or large files' blocks, read their own rows alone; None where all rows are read."""
+    """Open a file, or several, from which shards, workers and blocks of large files read only their own rows; None if all rows are read."""
     apart = session.shard is not None or session.cluster is not None
     if not (is_raw_input(session, path) and (apart or row_ranges.is_file_pattern(path) or _large_file(path))):
         return nullcontext()
@@ -166,9 +171,9 @@ def _large_file(path: str) -> bool:
 
 
 def assign_parts(ranges: RowRanges, asked: str | None, seed: int) -> Array:
-    """What rows are split into (n,): by the file, or drawn as of the data set read whole, whose labels are passed over where there are any.
+    """Return the split of each row (n,): the file's own, or sampled as for the data set read whole, which needs one pass over the labels.
 
-    asked  by --split; None where there is none.
+    asked  the value of --split; None if it was not given.
     """
     own = ranges.split() if asked is None else None
     if own is not None:
@@ -195,9 +200,10 @@ def leave_rows_in_file(
     keep: Sequence[str] = (),
     response: str | None = None,
 ) -> RowRanges | None:
-    """The rows of a large file, which stay in it; None where they are to be read whole.  The rest as of `row_ranges.open_ranges`.
+    """Return the rows of a large file, which stay in it; None if they are to be read whole.
 
-    response  as of `ColumnRoles`; by default the request's.
+    response  as in `ColumnRoles`; by default the request's.
+    Other parameters as in `row_ranges.open_ranges`.
     """
     if not (is_raw_input(session, path) and is_large_input(path)):
         return None
@@ -213,22 +219,22 @@ def leave_rows_in_file(
 
 
 def leave_dataset_in_file(session: Session, path: str, *, missing: bool = False) -> Artifact | None:
-    """The same as a data set, whose labels, splits and weights are in memory."""
+    """Return the rows of a large file as a data set whose labels, splits and weights are in memory; None if they are to be read whole."""
     found = leave_rows_in_file(session, path, missing=missing)
     value = None if found is None else lazy_matrix.dataset_in_file(found, declared=True)
     return None if found is None or value is None else replace(found.artifact, value=value)
 
 
 def row_reader(rows: RowRanges) -> Callable[[int, int], Dataset] | None:
-    """What reads some of the rows as all of them would have them; None where only all can be read."""
+    """Return a function that reads a range of the rows as they would be in the whole data set; None if only the whole can be read."""
     if lazy_matrix.hdf5_dataset(rows) is None:
         if len(rows.parts) == 1 and not hasattr(rows.parts[0][1], "asked"):
             return None
-        if rows.labelled():  # whose numbers and type all rows decide
+        if rows.labelled():  # labels, whose numbers and type depend on all rows
             value = lazy_matrix.dataset_in_file(rows, declared=True)
             if value is None:
                 return None
-            if value.y is not None and value.class_names and (value.y < 0).any():  # names of which some are missing are left out
+            if value.y is not None and value.class_names and (value.y < 0).any():  # class names are left out if some labels are missing
                 value = replace(value, y=None, class_names=None)
             return lambda start, stop: lazy_matrix.read_stretch(value, start, stop)
     rows.splits = True
@@ -236,14 +242,14 @@ def row_reader(rows: RowRanges) -> Callable[[int, int], Dataset] | None:
 
 
 def match_whole_types(part: Dataset, rows: RowRanges) -> Dataset:
-    """With the parts of its rows in the type that the file read whole would have given them."""
+    """Return a range of rows whose split has the type that reading the whole file would give."""
     return part if part.split is None else replace(part, split=part.split.astype(rows.split_type))
 
 
 def is_large_input(path: str) -> bool:
-    """Whether a file, or those of a pattern together, are worth a look: smaller ones are read whole, or refused.
+    """Whether a file, or the files of a pattern together, are large enough to stay on disk; smaller ones are read whole, or refused.
 
-    Of Parquet of a few megabytes it is the decoded size that counts; of less than that it would say nothing.
+    For Parquet files of a few megabytes or more, the decoded size counts; smaller ones are never large.
     """
     if row_ranges.is_file_pattern(path):
         return sum(os.path.getsize(each) for each in row_ranges.matching_files(path)) >= lazy_matrix.LEAST
@@ -255,15 +261,15 @@ def is_large_input(path: str) -> bool:
 
 
 def _exceeds_memory(session: Session, ranges: row_ranges.RowRanges, unit_bytes: int) -> bool:
-    """Whether rows as they are stored, and as units see them, would take more than --max-memory."""
+    """Whether the rows, as stored and as unit values, would take more than --max-memory."""
     first = ranges.read(0, 1).X
-    over = first.dtype.itemsize == unit_bytes == 1  # units take the place of what was read
+    over = first.dtype.itemsize == unit_bytes == 1  # unit values replace the values that were read
     size = ranges.count * first.shape[1] * (first.dtype.itemsize + (0 if over else unit_bytes))
     return bool(size > (session.max_memory or memory_budget.default_limit()))
 
 
 def convert_rows(X: LazyMatrix, convert: Callable[[Array], Array], dtype: type[np.number]) -> ConvertedMatrix | SpilledMatrix:
-    """Rows in the values that `convert` makes of them; in a file of our own where theirs is slow to read a part of."""
+    """Return rows in the values that `convert` returns, in a temporary file if the original is slow to read in parts."""
     found = lazy_matrix.ConvertedMatrix(X, convert, np.dtype(dtype))
     return found if lazy_matrix.reads_quickly(X) else lazy_matrix.SpilledMatrix.of(found)
 
@@ -271,9 +277,10 @@ def convert_rows(X: LazyMatrix, convert: Callable[[Array], Array], dtype: type[n
 def standardized_rows(
     X: LazyMatrix, values: Callable[[Array], Array], units: UnitFamily, moments: tuple[Array | None, Array | None], training: Array | None
 ) -> tuple[ConvertedMatrix | SpilledMatrix, Array | None, Array | None]:
-    """Rows as float32 in unit values, and the means and deviations (D,) that gaussian columns are freed of, as in memory.
+    """Return rows as float32 unit values, and the means and deviations (D,) used to standardise gaussian columns, as for rows in memory.
 
-    moments   a model's own, or none.      training  (n,) bool, the rows that they are to be told from where there are none; None: of none.
+    moments   a model's own means and deviations, or None.
+    training  (n,) bool, the rows that they are computed from if the model has none; None: the columns are not standardised.
     """
 
     def plain(rows: Array) -> Array:
@@ -296,9 +303,9 @@ def standardized_rows(
 
 
 def rows_with_missing(X: LazyMatrix, model: RBM, group: int) -> tuple[LazyMatrix, ConvertedMatrix]:
-    """Rows with a number that any unit takes in the place of NaN, and which of their entries are known, (n, D) bool.
+    """Return rows with a number valid for any unit instead of NaN, and the mask (n, D) bool of known entries.
 
-    group  columns of one unit.
+    group  the number of columns of one unit.
     """
     from herdcli.rbm.sampling.imputation import require_whole_units
 
@@ -310,13 +317,13 @@ def rows_with_missing(X: LazyMatrix, model: RBM, group: int) -> tuple[LazyMatrix
             require_whole_units(model.harmonium(), there)
         least = min(least, float(rows[there].min(initial=np.inf)))
     fill = np.array(least if np.isfinite(least) else 0.0)
-    if group > 1:  # any value does: the first of a unit's columns
+    if group > 1:  # any valid value will do: set the first column of each unit
         fill = (np.arange(X.shape[1]) % group == 0).astype(np.float64)
     return lazy_matrix.FilledMatrix(X.ranges, X.chosen, columns=X.columns, fill=fill), known
 
 
 def _column_moments(rows: ConvertedMatrix) -> tuple[Array, Array]:
-    """The mean and the standard deviation of every column, float32; 1 in place of a deviation of 0."""
+    """Return the mean and standard deviation of every column, float32; a deviation of 0 becomes 1."""
     mean = column_sums(rows) / len(rows)
     squares = np.zeros(len(mean))
     for block in row_slices(rows):

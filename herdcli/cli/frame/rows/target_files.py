@@ -1,4 +1,4 @@
-"""Files and texts that stand for matrices and for targets of herding."""
+"""Files and texts that specify matrices and the targets of herding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OF_FILES = ("gaussian", "mixture", "trigonometric", "signs", "moments")
 
 
 def rows_and_names(artifact: Artifact) -> tuple[Array, list[str] | None]:
-    """The rows of a data set or of samples as float64, and the columns' names."""
+    """Return the rows of a data set or samples as float64, and the column names."""
     import numpy as np
 
     value = artifact.value
@@ -28,12 +28,12 @@ def rows_and_names(artifact: Artifact) -> tuple[Array, list[str] | None]:
 
 
 def read_table(session: Session, path: str, role: str) -> tuple[Array, list[str] | None]:
-    """The same of a file."""
+    """Return the rows of a file as float64, and the column names."""
     return rows_and_names(session.load(path, role, kinds={"dataset", "samples"}))
 
 
 def parse_target(session: Session, text: str, dimension: int) -> Target:
-    """The target of a text such as `uniform:0,1` or `mixture:FILE`.  Raises BadUsage for a text that is none."""
+    """Return the target for a text such as `uniform:0,1` or `mixture:FILE`.  Raises BadUsage for a text that is not a target."""
     from herdcli.quadrature import input_preparation
 
     name, _, rest = text.partition(":")
@@ -53,7 +53,7 @@ def parse_target(session: Session, text: str, dimension: int) -> Target:
 
 
 def _rows_with_weights(artifact: Artifact) -> tuple[Array, list[str] | None]:
-    """The rows of `rows_and_names`, before them the column `weight`, which a data set takes for the weights of its rows."""
+    """Return rows and names as `rows_and_names` does, with a data set's row weights as the first column `weight`."""
     import numpy as np
 
     X, names = rows_and_names(artifact)
@@ -62,7 +62,7 @@ def _rows_with_weights(artifact: Artifact) -> tuple[Array, list[str] | None]:
 
 
 def _mixture_target(artifact: Artifact) -> Target:
-    """The mixture that `herd em` has learned."""
+    """Return a mixture fitted by `herd em` as a target."""
     from herdcli.quadrature.targets import MixtureTarget
 
     model = artifact.value
@@ -73,13 +73,13 @@ def _mixture_target(artifact: Artifact) -> Target:
 
 
 def recorded_target(text: str) -> str:
-    """The record of a text of --target: of one that names a file its kind alone, since the content is among the inputs."""
+    """Return the record of a --target text; if it names a file, only the kind, since the file's content is among the inputs."""
     name, _, rest = text.partition(":")
     return name if rest and name in OF_FILES and not (name == "gaussian" and _two_numbers(rest)) else text
 
 
 def recorded_scores(text: str | None) -> str | None:
-    """The record of --scores: of a file that, of columns their prefix."""
+    """Return the record of --scores: `file` for a file, or the prefix of columns."""
     return "file" if text is not None and ("/" in text or Path(text).is_file()) else text
 
 

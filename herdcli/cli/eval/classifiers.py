@@ -1,4 +1,4 @@
-"""What `herd eval` does with classifiers: other examples, confusion, comparisons."""
+"""Evaluation of classifiers by `herd eval`: on other examples, by confusion matrix, and by comparison."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VARIANTS = {"algorithm", "form", "covariance", "loss", "C", "passes", "confidenc
 
 
 def comparison_rows(session: Session, request: Request) -> list[Row]:
-    """The rows of --confusion, --mcnemar or --tournament."""
+    """Return the rows of --confusion, --mcnemar or --tournament."""
     kinds = {"classifier", "report"} if request.tournament else {"classifier"}
     found = [session.load(path, f"artifact {n + 1}", kinds=kinds) for n, path in enumerate(request.paths)]
     found = [rescore_classifier(session, artifact, request.data) for artifact in found]
@@ -34,12 +34,12 @@ def comparison_rows(session: Session, request: Request) -> list[Row]:
 
 
 def _tournament_entries(artifact: Artifact) -> list[Row]:
-    """The entries of a tournament: the rows of a report, or a classifier's own."""
+    """Return the entries of a tournament: the rows of a report, or the entry of a classifier."""
     return table.report_rows(artifact.value) if artifact.kind == "report" else [_tournament_entry(artifact)]
 
 
 def _tournament_entry(artifact: Artifact) -> Row:
-    """The entry of a classifier in a tournament: its task is its input and whatever of its options is not the algorithm."""
+    """Return the entry of a classifier in a tournament; its task is its input and the options that do not concern the algorithm."""
     settings = artifact.value.settings
     made = provenance.last_of(artifact.history, "nherd-train")
     if made is None:
@@ -55,7 +55,10 @@ def _tournament_entry(artifact: Artifact) -> Row:
 
 
 def with_evaluation_examples(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A classifier judged on the examples of --data; without the option as it is.  Pictures, and figures of labels, need all scores."""
+    """Return a classifier evaluated on the examples of --data; unchanged without the option.
+
+    All scores are kept for plots and reports, which need them.
+    """
     if request.data is None or request.plots or request.report:
         return rescore_classifier(session, artifact, request.data)
     return classifier_scores.evaluate_on_examples(session, artifact, request.data)

@@ -1,4 +1,4 @@
-"""herd eval: one row of figures per artifact; the figures are made in herdcli.evaluation."""
+"""herd eval: one row of metrics per artifact; herdcli.evaluation computes them."""
 
 from __future__ import annotations
 

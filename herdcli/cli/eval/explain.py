@@ -1,4 +1,4 @@
-"""`herd eval --explain FIGURE`: what a figure is, its formula, its source, and what it is compared with."""
+"""`herd eval --explain FIGURE`: the meaning of a metric, its formula, its source and its baselines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from herdcli.kinds import KINDS
 
 
 def explanation_text(figure: str) -> str:
-    """A few lines about one figure, named as in a column or as on a terminal.  Raises BadUsage for others, with the nearest names."""
+    """Return a few lines about one metric, named as in a column or as on a terminal.
+
+    Raises BadUsage for an unknown name, with the most similar names.
+    """
     name = figure_name(figure)
     name = next((known for known in (name, name.lower()) if column_meaning(known)), name)
     meaning, formula = column_meaning(name), figure_formula(name)

@@ -1,4 +1,4 @@
-"""What `herd eval --gallery` does with a model of pairs: images to recognise, images to find them among, and the rivals."""
+"""`herd eval --gallery` for a model of pairs: images to recognise, images to compare them with, and the other methods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTS = {"test": TEST, "valid": VALID}
 
 
 def with_gallery(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A model of pairs with the images of --gallery; without the option as it is."""
+    """Return a model of pairs with the images of --gallery; unchanged without the option."""
     if request.gallery is None:
         for name in GALLERY:
             session.ignored(name, "without --gallery")
@@ -63,7 +63,7 @@ def with_gallery(session: Session, artifact: Artifact, request: Request) -> Arti
 
 
 def _assign_parts(session: Session, artifact: Artifact, data: Artifact, own: Array) -> Array:
-    """The parts that the model was learned with if these are its data, else those of the data set itself."""
+    """Return the split that the model was fitted with if these are its data, else the split of the data set itself."""
     learned = provenance.last_of(artifact.history, "fit-rbm")
     if learned and any(item.get("sha256") == data.sha256 for item in learned["inputs"]):
         parts: Array = artifact.value.split
@@ -75,7 +75,7 @@ def _assign_parts(session: Session, artifact: Artifact, data: Artifact, own: Arr
 
 
 def _test_set_names(data: Artifact, column: str | None, part: str) -> Array:
-    """The test set (n,) of each row, as text."""
+    """Return the test set (n,) of each row, as text."""
     columns = data.value.columns or {}
     if column is None and condition_holdout.PROBE_SET not in columns:
         return np.full(data.value.X.shape[0], part)

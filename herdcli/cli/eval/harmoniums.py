@@ -1,4 +1,4 @@
-"""What `herd eval --data` does with RBMs and deep belief networks: other rows instead of those that travel with the model."""
+"""`herd eval --data` for RBMs and deep belief networks: other rows instead of those stored with the model."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from herdcli.evaluation.table import Row
     from herdcli.rbm.model import RBM
 
-WORSE = "worse than independent"  # the verdict of evaluation.rbm
+WORSE = "worse than independent"  # the verdict in evaluation.rbm
 
 
 def announce_annealing(session: Session, value: RBM, request: Request) -> None:
-    """Say how the errors of models of classes come without annealing, before it begins."""
+    """Print a note, before annealing begins, that models of classes can be evaluated without it."""
     if value.scores is None or request.likelihood != "auto" or value.holdout is None or value.joint == "discriminative":
         return
     many = sum(not is_enumerable(value.harmonium(m)) for m in range(value.count))
@@ -41,7 +41,7 @@ def announce_annealing(session: Session, value: RBM, request: Request) -> None:
 
 
 def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Say which likelihoods are not to be relied on, and which models are worse than no model."""
+    """Warn of likelihoods that are not reliable, and of models that are worse than no model."""
     for row in rows:
         if row.get("log_z_method") == "not reliable":
             session.console.warn(
@@ -56,14 +56,17 @@ def warn_of_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> 
 
 
 def warn_of_ranks(session: Session, rows: Sequence[Row]) -> None:
-    """Say where pseudo-likelihood ranks the models of a table otherwise than the log-likelihood does."""
+    """Warn if pseudo-likelihood ranks the models of a table differently from the log-likelihood."""
     if sum("pseudo_likelihood" in row for row in rows) > 1:
         for remark in ranking_messages(rows):
             session.console.warn(remark)
 
 
 def with_evaluation_rows(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """An rbm or dbn with the rows of --data, all of them test rows if they have no split; without the option as it is."""
+    """Return an rbm or dbn with the rows of --data; unchanged without the option.
+
+    If the data have no split, all rows are test rows.
+    """
     layers = model_layers(artifact.value)
     model = layers[0]
     if request.data is None:
@@ -86,7 +89,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
 
 
 def _load_evaluation_rows(session: Session, model: RBM, path: str) -> Artifact:
-    """The rows of --data, read as those of the fit were where its held-out rows are to be found among them."""
+    """Return the rows of --data, read as for the fit if the model's held-out rows are to be found among them."""
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.rbm.units import unit_family
 

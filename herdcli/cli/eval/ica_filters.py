@@ -1,4 +1,4 @@
-"""What `herd eval` does with `ica`: other rows held out, and a mixing that is known from elsewhere."""
+"""Evaluation of `ica` by `herd eval`: on other held-out rows, and against a mixing known from elsewhere."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def with_evaluation_rows(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """An `ica` with the rows of --data held out, and the mixing of --mixing or of --true-sources.
+    """Return an `ica` with the rows of --data held out, and the mixing of --mixing or of --true-sources.
 
-    The sources are scaled to unit variance; the mixing that makes --data of them is told by least squares.  Rows of a large file stay
-    in it (evaluation.ica.Judged), unless pictures or --true-sources need them.
+    The sources are scaled to unit variance, and the mixing that maps them to --data is estimated by least squares.  Rows of a large file
+    stay in it (`EvaluatedFilters`), unless plots or --true-sources need them.
     """
     if request.true_sources and (request.mixing or not request.data):
         why = "and --mixing both say what the mixing is" if request.mixing else "needs the mixtures that were made from them"
@@ -62,13 +62,13 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
 
 
 def _whitened_test_rows(session: Session, data: Artifact, model: ICA) -> BlockRows:
-    """Rows of split 2, whitened as they are read."""
+    """Return the rows of split 2, whitened as they are read."""
     from herdcli.ica.whitening import Whitened
 
     data = align_dataset(session, data, model.feature_names, model.whitening.mean.size)
     X, split = data.value.X, data.value.split
     if X.shape[1] != model.whitening.mean.size:
-        model.whitening.apply(X[:1])  # says it
+        model.whitening.apply(X[:1])  # raises the error
     if split is not None:
         test = split == TEST
         if not test.any():
@@ -78,7 +78,7 @@ def _whitened_test_rows(session: Session, data: Artifact, model: ICA) -> BlockRo
 
 
 def _read_mixing(session: Session, path: str, columns: int) -> Array:
-    """The mixing of a file: a row for each column of the model's rows."""
+    """Return the mixing of a file: one row for each column of the model's rows."""
     given = session.load(path, "mixing", kinds={"dataset"})
     mixing = _dense_rows(given)
     if len(mixing) != columns:

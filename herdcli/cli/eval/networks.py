@@ -1,4 +1,4 @@
-"""What `herd eval --reference` does with networks and beliefs: another network, or known marginals, beside them."""
+"""`herd eval --reference` for networks and beliefs: comparison with another network, or with known marginals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def with_reference(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A network or beliefs with --reference beside it, a network with the rows of --data."""
+    """Return a network or beliefs with --reference for comparison, and a network with the rows of --data."""
     found = compare_with_reference(session, artifact, request.reference)
     if artifact.kind != "network" or request.data is None:
         return found
@@ -34,7 +34,7 @@ def with_reference(session: Session, artifact: Artifact, request: Request) -> Ar
 
 
 def _state_rows(session: Session, network: Network, path: str) -> Array:
-    """Rows of states (n, N) by the names of variables and states, −1 for gaps."""
+    """Return rows of states (n, N), matched by the names of variables and states, with −1 for missing values."""
     session.recoding = state_encoding(network)
     data = session.load(path, "data", kinds={"dataset"}, missing=True)
     value = data.value
@@ -64,7 +64,10 @@ def _state_rows(session: Session, network: Network, path: str) -> Array:
 
 
 def compare_with_reference(session: Session, artifact: Artifact, reference: str | None) -> Artifact:
-    """Beliefs beside the marginals of a reference (.MAR text, or beliefs), networks beside a network; the others as they are."""
+    """Return an artifact with its reference; artifacts of other kinds are returned unchanged.
+
+    The reference of beliefs is .MAR text or beliefs; that of a network is a network.
+    """
     if reference is None or artifact.kind not in ("beliefs", "network"):
         return artifact
     from herdcli.evaluation.figures.beliefs import BeliefsWithReference

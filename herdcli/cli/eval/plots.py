@@ -1,4 +1,4 @@
-"""`herd eval --plot NAME FILE`: what is refused before work, and the file; the pictures are in evaluation.plots."""
+"""`herd eval --plot NAME FILE`: the checks before any work, and the writing of files; the plots are in evaluation.plots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_plots(session: Session, request: Request) -> None:
-    """Refuse pictures that cannot be drawn or written, before any work is done."""
+    """Raise an error before any work is done if a plot cannot be drawn or written."""
     for name, path in request.plots:
         if Path(path).suffix.lower() not in pictures.SUFFIXES:
             raise BadUsage(f"the picture of {name} needs one of the suffixes {' '.join(pictures.SUFFIXES)}", where=path)
@@ -28,7 +28,7 @@ def check_plots(session: Session, request: Request) -> None:
 
 
 def draw_plots(session: Session, artifact: Artifact, request: Request, settings: EvaluationSettings) -> None:
-    """Draw and write each picture of an artifact; of `all` every one that it has data for, in files of their names."""
+    """Draw and write each plot of an artifact; `all` draws every plot that the artifact has data for, in files with the plots' names."""
     for name, path in request.plots:
         if name == pictures.ALL:
             _draw_all(session, artifact, Path(path), settings)
@@ -37,7 +37,7 @@ def draw_plots(session: Session, artifact: Artifact, request: Request, settings:
 
 
 def _draw_all(session: Session, artifact: Artifact, path: Path, settings: EvaluationSettings) -> None:
-    """name.svg becomes name-PLOT.svg; what there is no data for is noted.  Raises BadUsage where nothing can be drawn."""
+    """Draw every possible plot: name.svg becomes name-PLOT.svg, and a plot without data is noted.  Raises BadUsage if there is none."""
     drawn = 0
     for name in pictures.plot_names(artifact.kind):
         target = _plot_path(path, name)
@@ -54,7 +54,7 @@ def _draw_all(session: Session, artifact: Artifact, path: Path, settings: Evalua
 
 
 def _plot_path(path: Path, name: str) -> str:
-    """The file of one of all plots."""
+    """Return the file of one of all plots."""
     return str(path.with_name(f"{path.stem}-{name}{path.suffix}"))
 
 

@@ -1,4 +1,4 @@
-"""`herd eval --report FILE.html`: what the page is made of, collected artifact by artifact; the page is in evaluation.report."""
+"""`herd eval --report FILE.html`: collects the content of the page artifact by artifact; the page is in evaluation.report."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class ReportBuilder:
-    """Opens the artifacts of `herd eval` one by one, and with --report collects the parts of a page."""
+    """A reader of the artifacts of `herd eval` that, with --report, collects the parts of a page."""
 
     def __init__(self, session: Session, request: Request) -> None:
-        """Refuses a page that cannot be written, before any work is done."""
+        """Raise an error before any work is done if the page cannot be written."""
         path = request.report
         self._session, self._path, self._keep_going = session, path, request.keep_going
         self._parts: list[ReportPart] = []
@@ -37,7 +37,7 @@ class ReportBuilder:
             outputs.check_side_file(session, path, binary=False)
 
     def loaded(self, paths: Sequence[str]) -> Iterator[Artifact]:
-        """Each artifact; with --keep-going without those of kinds that have no figures, which are named."""
+        """Yield each artifact; with --keep-going, kinds without metrics are skipped with a warning."""
         evaluable = kinds_with("metrics")
         for number, path in enumerate(paths):
             artifact = load_model(self._session, path, f"artifact {number + 1}", None if self._keep_going else evaluable)
@@ -47,7 +47,7 @@ class ReportBuilder:
                 self._session.console.warn(f"{artifact.name} skipped: there is nothing to evaluate in kind '{artifact.kind}'")
 
     def add(self, artifact: Artifact, rows: Sequence[Row], settings: EvaluationSettings) -> None:
-        """One artifact, with every picture of its kind that can be drawn here."""
+        """Add one artifact, with every plot of its kind that can be drawn here."""
         if self._path:
             from herdcli.cli.frame.history import command_lines
             from herdcli.evaluation.report.report_page import ReportPart
@@ -56,7 +56,7 @@ class ReportBuilder:
             self._parts.append(ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines))
 
     def write(self) -> None:
-        """The page.  Raises BadUsage when --report has nothing to show."""
+        """Write the page.  Raises BadUsage if --report has nothing to show."""
         if not self._path:
             return
         from herdcli.evaluation.report.report_page import report_page
@@ -73,7 +73,7 @@ class ReportBuilder:
 
 
 def _draw_pictures(session: Session, artifact: Artifact, settings: EvaluationSettings) -> dict[str, ReportPicture]:
-    """Pictures by the plot's name; a plot that this artifact has no data for is told under -v and left out."""
+    """Return plots by their names; a plot without data for this artifact is left out, which -v reports."""
     from herdcli.evaluation.report.report_page import ReportPicture
 
     found: dict[str, ReportPicture] = {}

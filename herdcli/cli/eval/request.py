@@ -1,4 +1,4 @@
-"""What a user asks of `herd eval`."""
+"""The options of `herd eval`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from herdcli.cli.frame.rows.target_files import recorded_scores
 from herdcli.kinds import plots_by_kind
 from herdcli.records import dataclass
 
-TABLES = ("confusion", "mcnemar", "tournament")  # of classifiers: other tables than one row per artifact
+TABLES = ("confusion", "mcnemar", "tournament")  # tables for classifiers other than one row per artifact
 ONE_TABLE = "{option} and {other} make different tables"
 AT_A_TIME = "ask for one at a time"
 ONE_ARTIFACT = Condition(
@@ -182,7 +182,7 @@ class Request:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The artifacts: as named, else stdin."""
+        """The artifacts: the named ones, else stdin."""
         return self.sources or ("-",)
 
     @property
@@ -192,12 +192,12 @@ class Request:
 
     @property
     def has_one_artifact(self) -> bool:
-        """Whether one artifact alone is evaluated."""
+        """Whether exactly one artifact is evaluated."""
         return self.artifacts == 1
 
     @property
     def has_several_artifacts(self) -> bool:
-        """Whether artifacts can be compared with each other."""
+        """Whether there are several artifacts to compare."""
         return self.artifacts > 1
 
     @property
@@ -207,5 +207,5 @@ class Request:
 
     @property
     def table(self) -> str | None:
-        """Which table of classifiers is asked for, if one is."""
+        """The requested table of classifiers, or None."""
         return next((name for name in TABLES if getattr(self, name)), None)

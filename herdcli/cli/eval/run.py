@@ -1,4 +1,4 @@
-"""The run of `herd eval`: each artifact is opened, judged by what the options say, measured, drawn and told."""
+"""The run of `herd eval`: each artifact is read, prepared by the options, evaluated, plotted and reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(session: Session, request: Request) -> None:
-    """Print or save the table.  Raises NegativeResult where a row misses a bar."""
+    """Print or save the table.  Raises NegativeResult if a row does not meet a requirement."""
     bars = [tables.parse_requirement(text) for text in request.requirements]
     form = table.table_format(session, request.format)
     table.check_output(session, form)
@@ -33,7 +33,7 @@ def evaluate(session: Session, request: Request) -> None:
     reporter = ReportBuilder(session, request)
     rows, history = _comparison_rows(session, request, reporter) if request.table else _evaluate_artifacts(session, request, reporter)
     table.write_table(session, rows, form, history)
-    if any("log_likelihood" in row or "pseudo_likelihood" in row for row in rows):  # what judges harmoniums is not imported for others
+    if any("log_likelihood" in row or "pseudo_likelihood" in row for row in rows):  # code for harmoniums is imported only for them
         from herdcli.cli.eval.harmoniums import warn_of_likelihoods, warn_of_ranks
 
         warn_of_likelihoods(session, rows)
@@ -44,7 +44,7 @@ def evaluate(session: Session, request: Request) -> None:
 
 
 def _comparison_rows(session: Session, request: Request, reporter: ReportBuilder) -> tuple[list[Row], None]:
-    """The rows of a table of classifiers, which has no page."""
+    """Return the rows of a table of classifiers, which has no page."""
     from herdcli.cli.eval.classifiers import comparison_rows
 
     rows = comparison_rows(session, request)
@@ -53,7 +53,7 @@ def _comparison_rows(session: Session, request: Request, reporter: ReportBuilder
 
 
 def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuilder) -> tuple[list[Row], Artifact | None]:
-    """The rows of every artifact, and the artifact of a table of one row, whose history goes on."""
+    """Return the rows of every artifact; for a table of one row also the artifact, whose history the table continues."""
     asked = topic_settings(EvaluationSettings, request)
     rows: list[Row] = []
     told: set[str] = set()
@@ -81,14 +81,14 @@ def _evaluate_artifacts(session: Session, request: Request, reporter: ReportBuil
 
 
 def _refuse_under_exact(session: Session, loaded: Artifact) -> None:
-    """Raise BadUsage for an artifact that --exact is not for."""
+    """Raise BadUsage for an artifact that --exact does not support."""
     exact_mode.refuse_kind(session, loaded.kind, loaded.name)
     if session.exact:
         exact_mode.refuse_units(session, loaded.value.visible_units, loaded.value.hidden_units)
 
 
 def _warn_of_ignored(session: Session, kind: str) -> None:
-    """Warnings for options that judge artifacts of other kinds."""
+    """Warn of options for evaluating artifacts of other kinds."""
     for option in dict.fromkeys(name for each in KINDS.values() for name in each.judged_by):
         if option not in KINDS[kind].judged_by:
             session.ignored(option, f"on kind '{kind}'")

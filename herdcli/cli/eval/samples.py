@@ -1,4 +1,4 @@
-"""What `herd eval` does with samples: another target, held-out rows, figures for each number of atoms."""
+"""Evaluation of samples by `herd eval`: against another target or held-out rows, and for each number of atoms."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def with_target(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """Samples, or a data set seen as equally weighted samples, beside the target of --data or --target; traced with --trace."""
+    """Return samples, or a data set as equally weighted samples, with the target of --data or --target; traced with --trace."""
     if artifact.kind == "dataset" and not (request.target or request.data or request.scores):
         raise BadUsage(
             "to evaluate a data set, herd needs a target", where=artifact.name, hint="--data FILE, --target NAME or --scores FILE"
@@ -53,7 +53,10 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
 
 
 def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) -> tuple[Array, Kernel]:
-    """Atoms beside their scores, in the columns of a Stein kernel: the one of --kernel, else of the samples, else stein:imq."""
+    """Return atoms and their scores in the columns of a Stein kernel, and the kernel.
+
+    It is the kernel of --kernel, else the samples' own, else stein:imq.
+    """
     own = artifact.value if artifact.kind == "samples" else None
     if request.target or request.data:
         raise BadUsage("--scores already describe the target", hint="leave out --data and --target")
@@ -67,7 +70,7 @@ def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) ->
 
 
 def _read_target(session: Session, request: Request, dimension: int, names: list[str] | None, kernel: str) -> Target:
-    """The target of --target or --data, in the columns of the atoms."""
+    """Return the target of --target or --data, in the columns of the atoms."""
     if request.target:
         if request.data:
             raise BadUsage("--data and --target exclude each other", hint="give one of them")
@@ -81,7 +84,7 @@ def _read_target(session: Session, request: Request, dimension: int, names: list
 
 
 def _evaluation_kernel(own: Samples | None, atoms: Array, request: Request, target: Target) -> tuple[Kernel, Array | None]:
-    """The kernel of the samples, and the scale of its columns; of a data set the one of --kernel."""
+    """Return the kernel of the samples and the scale of its columns; a data set has the kernel of --kernel and no scale."""
     stored = own.kernel if own is not None else ""
     basis = target.X if isinstance(target, RowTarget) else atoms
     chosen: Kernel = choose_length_scales(parse_kernel(request.kernel or stored or "gaussian"), basis, "median", request.seed)

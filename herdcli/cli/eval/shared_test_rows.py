@@ -1,4 +1,4 @@
-"""Whether several artifacts are judged on the same test rows, by what their histories say of the inputs and of how these were split."""
+"""The check whether several artifacts are evaluated on the same test rows, from the inputs and splits in their histories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TestRowsIdentity:
-    """Which rows an artifact is judged on: sha256 of the data set, and how its split was drawn, None of its own."""
+    """The test rows of an artifact: sha256 of the data set, and how its split was sampled (None for the data set's own)."""
 
     sha256: str
     split: str | None
@@ -23,7 +23,7 @@ class TestRowsIdentity:
     missing: str | None
 
     def difference(self, other: TestRowsIdentity) -> str | None:
-        """Why other rows are test rows there, in words; None where they are the same."""
+        """Return in words why the other test rows differ; None if they are the same."""
         if self.sha256 != other.sha256:
             return "they were learned from different inputs"
         if self.split != other.split:
@@ -37,7 +37,7 @@ class TestRowsIdentity:
 
 
 def test_rows_identity(artifact: Artifact) -> TestRowsIdentity | None:
-    """The test rows of an artifact; None where its history names no split of a data set."""
+    """Return the test rows of an artifact; None if its history has no split of a data set."""
     for stage in reversed(artifact.history):
         parameters = stage.get("parameters", {})
         data = [each for each in stage.get("inputs", []) if each.get("role") == "data" and each.get("kind") == "dataset"]
@@ -52,7 +52,7 @@ def test_rows_identity(artifact: Artifact) -> TestRowsIdentity | None:
 
 
 def warn_of_differences(session: Session, artifacts: Sequence[Artifact]) -> None:
-    """Say once which artifacts are judged on other test rows than the first one."""
+    """Warn once of artifacts that are evaluated on other test rows than the first one."""
     known = [(artifact.name, rows) for artifact in artifacts if (rows := test_rows_identity(artifact)) is not None]
     for name, rows in known[1:]:
         why = known[0][1].difference(rows)

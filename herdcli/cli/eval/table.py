@@ -1,4 +1,4 @@
-"""Where the table of `herd eval` goes: a terminal, a pipe, a text file, or a `report` artifact."""
+"""The output of the table of `herd eval`: to a terminal, a pipe, a text file, or a `report` artifact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT_SUFFIXES = {".tsv": "tsv", ".txt": "aligned", ".json": "json", ".csv": "csv
 
 
 def table_format(session: Session, format: str | None) -> str | None:
-    """The text format of the table, None where it becomes an artifact."""
+    """Return the text format of the table; None if it becomes an artifact."""
     suffix = Path(session.output).suffix.lower()
     if format is None and session.output != "-" and suffix not in TEXT_SUFFIXES:
         return None
@@ -27,7 +27,7 @@ def table_format(session: Session, format: str | None) -> str | None:
 
 
 def check_output(session: Session, format: str | None) -> None:
-    """Refuse an output that cannot be made, before any work is done."""
+    """Raise an error before any work is done if the output cannot be written."""
     if format is None:
         outputs.check_artifact(session, "report")
     else:
@@ -35,7 +35,7 @@ def check_output(session: Session, format: str | None) -> None:
 
 
 def write_table(session: Session, rows: list[Row], format: str | None, history: Artifact | None) -> None:
-    """The table as text to stdout or a text file, or without a text format as a `report` artifact."""
+    """Write the table as text to stdout or a text file, or without a text format as a `report` artifact."""
     if format is None:
         outputs.write_artifact(session, table.build_report(rows), f"{len(rows)} rows", history=history)
     else:
@@ -43,7 +43,11 @@ def write_table(session: Session, rows: list[Row], format: str | None, history: 
 
 
 def _table_text(rows: list[Row], format: str) -> str:
-    """The rows in a text format: for people upright or folded, for programs without empty columns, never those of several kinds in one."""
+    """Return the rows in a text format.
+
+    The aligned format is upright or folded to the width of the terminal.  Formats for programs have no empty columns; markdown and latex
+    have a table for each kind.
+    """
     if format == "aligned":
         from herdcli.cli.eval.terminal_table import terminal_text
 

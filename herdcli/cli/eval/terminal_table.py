@@ -1,4 +1,4 @@
-"""Figures as a person reads them: one artifact upright, several artifacts of one kind as a table, a table for each kind."""
+"""Metrics on a terminal: one artifact upright, several artifacts of one kind as a table, and a table for each kind."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from herdcli.evaluation.verdicts import finding_advice, split_findings
 if TYPE_CHECKING:
     from herdcli.evaluation.table import Row, Value
 
-GAINS = {"gaussian": "gaussian_gain_se", "log_likelihood_linear": "linear_gain_se"}  # further baseline -> error of what is gained
-DIGITS = 5  # significant digits of a figure
+GAINS = {"gaussian": "gaussian_gain_se", "log_likelihood_linear": "linear_gain_se"}  # further baseline -> standard error of the gain
+DIGITS = 5  # significant digits of a metric
 
 
 def terminal_text(rows: Sequence[Row], width: int) -> str:
-    """Every kind by itself: a single artifact upright, several as a table folded to the width."""
+    """Return the text for all kinds, one after another: a single artifact upright, several as a table folded to the width."""
     groups = [table.drop_empty_columns(group) for group in table.split_by_kind(rows)]
     return "\n".join(_upright(group[0], width) if _is_single(group) else _table(group, width) for group in groups if group)
 
@@ -41,7 +41,7 @@ def _table(rows: Sequence[Row], width: int) -> str:
 
 
 def _upright(row: Row, width: int) -> str:
-    """The verdict first, then a line for each figure, with its error and its baselines, in sections."""
+    """Return the text for one artifact: the verdict, then sections with a line for each metric with its error and baselines."""
     text = f"{escape_text(str(row['file']))}: {row['kind']}\n"
     if row.get("verdict") is not None:
         text += "\n" + _verdict_text(str(row["verdict"]), str(row["kind"]), width)
@@ -74,7 +74,7 @@ def _figure_line(line: tuple[str, str, str], label: int, value: int, width: int)
 
 
 def _leading_figures(row: Row) -> Iterator[str]:
-    """The figures with a line of their own, in the order of their sections: not what stands beside another."""
+    """Yield the metrics with their own line, in the order of their sections, without those shown next to another metric."""
     owned = {name for own, others in relations.BASELINES.items() if row.get(own) is not None for name in others}
     owned |= {error for own, error in relations.ERRORS.items() if row.get(own) is not None}
     owned |= {end for own, ends in relations.INTERVALS.items() if row.get(own) is not None for end in ends}
@@ -90,7 +90,7 @@ def _with_error(row: Row, name: str) -> str:
 
 
 def value_with_error(value: Value, error: Value = None) -> str:
-    """A figure with its standard error to two digits, and no more decimals than that has; a figure alone to DIGITS digits."""
+    """Return a metric with its standard error to two digits and matching decimals; without an error, to DIGITS digits."""
     if not isinstance(value, (int, float)) or not isinstance(error, (int, float)) or not error or not math.isfinite(error):
         return table.display_value(value, DIGITS)
     decimals = max(0, 1 - math.floor(math.log10(abs(error))))
@@ -99,7 +99,7 @@ def value_with_error(value: Value, error: Value = None) -> str:
 
 
 def _beside(row: Row, name: str) -> str:
-    """The interval of a figure and its baselines, the first of these with what is gained."""
+    """Return the interval of a metric and its baselines; the first baseline has the gain over it."""
     parts = []
     low, high = (row.get(end) for end in relations.INTERVALS.get(name, ("", "")))
     if low is not None and high is not None and low != high:
@@ -109,7 +109,7 @@ def _beside(row: Row, name: str) -> str:
     values = {each: row[each] for each in relations.BASELINES.get(name, ()) if isinstance(row.get(each), (int, float))}
     if not isinstance(own, (int, float)):
         return "; ".join(parts)
-    best = values.pop("log_likelihood_baseline", None)  # one of the others, which says its name
+    best = values.pop("log_likelihood_baseline", None)  # equals one of the other baselines, which has a name
     named = next((each for each, value in values.items() if value == best), None)
     if best is not None:
         values = {named or "log_likelihood_baseline": best, **values}
@@ -124,7 +124,7 @@ def _beside(row: Row, name: str) -> str:
 
 
 def _gain_text(row: Row, name: str, difference: float) -> str:
-    """`, gain 3.0 ± 0.2` of the figure that a row's gain_se is for."""
+    """Return `, gain 3.0 ± 0.2` for the metric that a row's gain_se belongs to."""
     if relations.owner_gain(row) != name or row.get("gain_se") is None:
         return ""
     gain = row["gain"] if row.get("gain") is not None else difference

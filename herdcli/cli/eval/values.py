@@ -1,4 +1,4 @@
-"""Values of the options of `herd eval` that have a form of their own: how they are read and written."""
+"""The types of option values of `herd eval` that have their own syntax."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ def _parse_dimensions(text: str) -> tuple[int, ...]:
 
 
 DIMENSIONS = parsed("eigen,fisher,within,between", _parse_dimensions, lambda sizes: ",".join(map(str, sizes)))
-PLOT = Kind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a picture, and its file
+PLOT = Kind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a plot, and its file

@@ -58,7 +58,7 @@ class Request:
     )
 
     def refuse(self) -> None:
-        """Raise BadUsage for --rerun of what can be read only once."""
+        """Raise BadUsage if --rerun would need to read a stream twice."""
         from herdcli.artifacts.rows.row_ranges import read_once
 
         for name, paths in (("FILE", self.sources), ("--input", self.inputs)):

@@ -1,4 +1,4 @@
-"""herd info: what an artifact holds and how it was made."""
+"""herd info: the contents of an artifact and its history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from herdcli.evaluation.table import Row
 
 
-MOST_JUDGED = 1 << 22  # bytes of an artifact whose verdict is worked out
+MOST_JUDGED = 1 << 22  # maximum bytes of an artifact for which a verdict is computed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class _EveryColumn(Request):
-    """The same request, for tables whose columns are not what their names say."""
+    """The same request for tables in which a column's name does not determine its role."""
 
     default_roles = frozenset[str]()
 
@@ -67,7 +67,10 @@ def command(session: Session, request: Request) -> None:
 
 
 def _load(session: Session, path: str) -> Artifact:
-    """Each file that herd reads, rows with gaps too; a table whose labels, weights or splits are none has features by these names."""
+    """Return the artifact of any file that herd reads, including rows with missing values.
+
+    If columns with the names of labels, weights or splits do not hold them, they become features.
+    """
     from herdcli.cli.frame.rows.network_files import load_model
 
     try:
@@ -87,19 +90,19 @@ def _load(session: Session, path: str) -> Artifact:
 
 
 def _plain_rows(rows: list[Row]) -> list[Row]:
-    """Rows as JSON has them: None for a number that is none."""
+    """Return rows for JSON, with None for nan and infinite numbers."""
     return [{name: None if isinstance(item, float) and not math.isfinite(item) else item for name, item in row.items()} for row in rows]
 
 
 def _verdict(artifact: Artifact) -> str | None:
-    """What the end of training says of a small artifact; None where nothing is held against its kind."""
+    """Return the verdict that training gives on a small artifact; None if there is no verdict for its kind."""
     from herdcli.evaluation import verdicts
 
     if artifact.size > MOST_JUDGED or artifact.kind == "dataset":
         return None
     try:
         return verdicts.quick_verdict(artifact.kind, artifact.value)[0]
-    except HerdError:  # what cannot be judged without options, as classes without validation rows
+    except HerdError:  # such results need options to be evaluated, for example classes without validation rows
         return None
 
 

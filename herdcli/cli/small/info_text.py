@@ -1,4 +1,4 @@
-"""What `herd info` prints of one file: its tables, or its fields, and how it was made."""
+"""The text of `herd info` for one file: its tables or fields, and its history."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from herdcli.errors import escape_text
 if TYPE_CHECKING:
     from herdcli.evaluation.metrics.feature_importance import FeatureWeight
 
-Contents = dict[str, Any]  # what is known of a file, or of its fields
+Contents = dict[str, Any]  # the description of a file, or of its fields
 STRONGEST = "strongest features"  # the table that --top replaces
 
 
 def summarize_fields(value: Any, prefix: str = "") -> Contents:
-    """Every field by its path: arrays as type and shape, scalars as they are."""
+    """Return every field by its path: arrays as type and shape, scalars unchanged."""
     found: Contents = {}
     items = value.items() if isinstance(value, dict) else ((declared.name, getattr(value, declared.name)) for declared in fields(value))
     for name, item in items:
@@ -36,7 +36,7 @@ def summarize_fields(value: Any, prefix: str = "") -> Contents:
 
 
 def description_text(item: Contents, detailed: bool) -> str:
-    """Kind and size, verdict, the tables of its contents (in detail, or without any: its fields), and how it was made."""
+    """Return the text for one file: kind, size, verdict, tables and history; also the fields if `detailed` or if there are no tables."""
     from herdcli.artifacts.message_numbers import format_size
     from herdcli.evaluation.summaries.summary_table import SummaryTable
 
@@ -65,7 +65,7 @@ def description_text(item: Contents, detailed: bool) -> str:
 
 
 def _weight_table(weights: list[FeatureWeight]) -> list[str]:
-    """A line for each feature, under the class that it speaks for."""
+    """Return one line per feature, below the class that it supports."""
     lines, towards = [], None
     width = max((len(escape_text(each.feature)) for each in weights), default=0)
     for each in weights:

@@ -1,4 +1,4 @@
-"""herd merge: one classifier of several, by the mathematics of herdcli.online.learners.model_merging, or the whole of all shards."""
+"""herd merge: combines classifiers (see herdcli.online.learners.model_merging), or joins all shards of a run."""
 
 from __future__ import annotations
 

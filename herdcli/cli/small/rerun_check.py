@@ -1,4 +1,4 @@
-"""herd check --rerun: artifacts made again from their histories."""
+"""herd check --rerun: makes artifacts again from their histories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_reruns(session: Session, paths: Sequence[str], inputs: Sequence[str], *, seconds: float, disk: int) -> int:
-    """Say of each file how it compares with what its history makes; the worst exit code.  seconds, disk: bounds for each file."""
+    """Print how each file compares with its rerun, and return the largest exit code.  seconds, disk: limits for each file."""
     given, worst = history.known_files(inputs), 0
     memory_limit = session.max_memory or memory_budget.default_limit()
     for path in paths:

@@ -1,4 +1,4 @@
-"""herd sample: rows drawn from a model; the sampling is in herdcli.rbm, and herdcli.em for models in time."""
+"""herd sample: rows sampled from a model; the sampling is in herdcli.rbm, and in herdcli.em for sequence models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-BURN_IN = {"rtrbm": 50}  # sweeps where none are typed; of other kinds 1,000
+BURN_IN = {"rtrbm": 50}  # default sweeps; other kinds have 1,000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Request:
     seed: int = shared_options.seed()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
-        """The request as it is run: each of the rows to complete is drawn once where no number is typed."""
+        """Return the request with its defaults: a row to complete is sampled once unless --count is typed."""
         return replace(self, count=1) if self.given is not None and "count" not in typed_options else self
 
 
@@ -104,7 +104,10 @@ def command(session: Session, request: Request) -> None:
 
 
 def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """Rows of an rbm, or of the layers of a dbn, of which the highest is sampled and the others turn its rows into the lowest's."""
+    """Return rows sampled from an rbm, or from a dbn.
+
+    The highest layer of a dbn is sampled, and the other layers turn its rows into rows of the lowest layer.
+    """
     from herdcli.cli.small.sampled_rows import sample_models, sampled_dataset
     from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.errors import BadUsage
@@ -132,7 +135,7 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
 
 
 def _given_rows(session: Session, model: RBM, request: Request, *, alone: bool) -> Array:
-    """The rows of --given in unit values, NaN where an entry is to be drawn, each as often as it is drawn."""
+    """Return the rows of --given in unit values, with NaN for an entry to sample; each row is repeated once per sample."""
     import numpy as np
 
     from herdcli.cli.frame.rows.dataset_rows import rows_with_missing

@@ -1,4 +1,4 @@
-"""Rows drawn from harmoniums as a data set."""
+"""Rows sampled from harmoniums, as a data set."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-DISAGREE = 1.1  # R̂ of chains above which it is said
+DISAGREE = 1.1  # R̂ of the chains above which there is a warning
 
 
 def sample_models(session: Session, problem: SamplingProblem, *, chains: bool) -> tuple[list[Array], str]:
-    """Rows (count, D) of each model, and how they were drawn: independently where a layer can be weighed and nobody asks for chains."""
+    """Return rows (count, D) of each model, and a description of the sampling.
+
+    Rows are independent if a layer has few enough states to compute all probabilities and chains were not requested.
+    """
     from herdcli.rbm.sampling.gibbs_samples import BlockGibbsSampling
     from herdcli.rbm.sampling.independent_sampling import IndependentSampling, enumeration_parts
 
@@ -40,7 +43,7 @@ def sample_models(session: Session, problem: SamplingProblem, *, chains: bool) -
 
 
 def sampled_dataset(model: RBM, rows: list[Array], *, means: bool) -> Dataset:
-    """The rows (count, D) of each model as a data set, with what is known of the columns."""
+    """Return the rows (count, D) of each model as a data set with the model's column properties."""
     units, X = unit_family(model.visible_units), model.restored(np.concatenate(rows))
     y = np.repeat(np.arange(len(rows)), len(rows[0])) if model.classes else None
     if units.labels is not None:

@@ -1,4 +1,4 @@
-"""herd seal: seal a file again after it was edited on purpose."""
+"""herd seal: renews the seal of a file that was edited on purpose."""
 
 from __future__ import annotations
 

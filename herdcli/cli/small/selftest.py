@@ -1,4 +1,4 @@
-"""herd selftest: the known answers of herdcli.evaluation.selftest on this machine."""
+"""herd selftest: compares the results of this machine with the known answers of herdcli.evaluation.selftest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of softmax units drawn by the names of their states, where the units are columns of text."""
+"""Rows sampled from softmax units as columns of state names, if the units are columns of text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def decode_softmax_columns(data: Dataset, units: str, recoding: Recoding | None) -> tuple[Dataset, Recoding | None]:
-    """Rows with a column for each unit, the place of its state among its levels, and the recoding that names them.
+    """Return rows with one column per unit, which holds the index of its state among the levels, and the recoding with the names.
 
-    The rows as they are, and None, unless each unit is the one-hot columns of one column of text.
+    The rows are returned unchanged, with None, unless each unit consists of the one-hot columns of one text column.
     """
     kind, _, count = units.partition(":")
     if kind != "softmax" or recoding is None or recoding.codes or not data.feature_names:

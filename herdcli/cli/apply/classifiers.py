@@ -1,4 +1,4 @@
-"""`herd apply` with what learned online: class probabilities of new examples, or numbers with their deviations."""
+"""`herd apply` with online models: class probabilities of new examples, or numbers with their standard deviations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MORE = "learn from more examples, or choose a lower --coverage"
 
 
 def apply_classifier(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """Class probabilities of new rows, or which classes are in their sets, with the likeliest class as y, and what was made in words."""
+    """Return class probabilities of new rows, or their prediction sets, with the most probable class as y, and a summary."""
     model: Classifier = fitted.value
     form, label = request.input_format, request.label
     score, variance, _, split, _ = score_file(session, model, request.source, labelled=False, input_format=form, label=label)
@@ -46,7 +46,7 @@ def apply_classifier(session: Session, fitted: Artifact, request: Request) -> tu
 
 
 def apply_predictor(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """The numbers predicted of lines of text, with their standard deviations, and what was made in words."""
+    """Return the numbers predicted for lines of text, with their standard deviations or intervals, and a summary."""
     model: Predictor = fitted.value
     score, variance, *_ = score_file(session, model, request.source, labelled=False, input_format=request.input_format)
     title = "predicted" if session.target is None else column_roles.prediction_name(session.target)
@@ -63,7 +63,10 @@ def apply_predictor(session: Session, fitted: Artifact, request: Request) -> tup
 
 
 def apply_tagger(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """The probability of each label of new rows, or with --want sets 1 where it is given; beside them the labels of each as text."""
+    """Return the probability of each label of new rows, or with --want sets 1 for the predicted labels, and a summary.
+
+    A further column has the predicted labels of each row as text.
+    """
     model: Tagger = fitted.value
     form, label = request.input_format, request.label
     score, variance, _, split, _ = score_file(session, model, request.source, labelled=False, input_format=form, label=label)
@@ -79,7 +82,7 @@ def apply_tagger(session: Session, fitted: Artifact, request: Request) -> tuple[
 
 
 def refuse_unavailable(fitted: Artifact, request: Request) -> None:
-    """Raise BadUsage for what a model cannot be asked for, before any row is read: sets, and of what learned online most else."""
+    """Raise BadUsage, before any row is read, for results that a model cannot give: sets, and for online models most others."""
     if fitted.kind not in ("classifier", "predictor", "tagger"):
         if request.want == "sets":
             what = f"--want sets is for models made by herd nherd-train --coverage, not for a {fitted.kind}"
@@ -100,7 +103,7 @@ def refuse_unavailable(fitted: Artifact, request: Request) -> None:
 
 
 def _coverage_of_model(session: Session, fitted: Artifact) -> Coverage:
-    """The coverage of a model, of whose sets it is said what they assume."""
+    """Return the coverage of a model, and print a note on the assumptions of its prediction sets."""
     found: Coverage = fitted.value.coverage
     if not found.calibrated:
         hint = "herd merge --data FILE gives it examples that no shard has learned"

@@ -1,4 +1,4 @@
-"""herd apply: new rows through a model; the mathematics is in the topics."""
+"""herd apply: applies a model to new rows; the mathematics is in the topics."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ def command(session: Session, request: Request) -> None:
         return
     with large_files.suggest_streaming(session, fitted, request):
         result, summary = applied(session, fitted, request)
-    gaps = fitted.kind == "hmm" and request.want in (None, "viterbi")  # the rows themselves, beside their states
+    gaps = fitted.kind == "hmm" and request.want in (None, "viterbi")  # the output is the rows themselves with their states
     known = fitted.recoding if gaps and fitted.recoding.codes else None
     outputs.write_artifact(session, result, summary, history=fitted, missing=gaps, recoding=known)

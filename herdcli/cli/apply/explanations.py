@@ -1,4 +1,4 @@
-"""`herd apply --explain ROW`: a table of what one prediction is made of."""
+"""`herd apply --explain ROW`: a table of the terms of one prediction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".t
 
 
 def explain(session: Session, fitted: Artifact, request: Request) -> None:
-    """Write the table as text.  Raises DataError for a kernel, and for a row that there is not."""
+    """Write the table as text.  Raises DataError for a kernel model and for a row that does not exist."""
     model: Classifier = fitted.value
     assert request.explain is not None
     if model.mean is None:
@@ -44,7 +44,7 @@ def explain(session: Session, fitted: Artifact, request: Request) -> None:
 
 
 def _term_rows(model: Classifier, found: ScoreTerms, names: dict[int, str]) -> list[Row]:
-    """The largest terms, what the others add up to, the bias and the score."""
+    """Return the largest terms, the sum of the others, the bias and the score."""
     of, part = column_namer(model), found.contributions
     terms = np.flatnonzero((found.index >= 0) & (found.value != 0))
     order = terms[np.argsort(-np.abs(part[terms]), kind="stable")]

@@ -1,4 +1,4 @@
-"""`herd apply` with an RBM or a deep belief network: rows to features, states, energies or class probabilities."""
+"""`herd apply` with an RBM or a deep belief network: converts rows to features, states, energies or class probabilities."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def apply_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """The rows of a data set as an `rbm`, or the layers of a `dbn`, see them, and what was made of them in words."""
+    """Return the result for the rows of a data set from an `rbm` or the layers of a `dbn`, and a summary."""
     found = row_map(session, fitted, request)
     return found.make(slice(0, found.count)), found.said
 
 
 def row_map(session: Session, fitted: Artifact, request: Request) -> RowMap:
-    """The same for any stretch of the rows, which may be in a file."""
+    """Return a map that computes the result of `apply_rbm` for any range of the rows, which may be in a file."""
     exact_mode.refuse_units(
         session, *(units for layer in model_layers(fitted.value) for units in (layer.visible_units, layer.hidden_units))
     )
@@ -74,7 +74,7 @@ def _take_part(values: Array | None, part: slice) -> Array | None:
 
 
 def _row_function(session: Session, layers: Sequence[RBM], want: str, request: Request) -> tuple[Function, int, int]:
-    """What makes values (r, K) of rows (r, D), which others come before; K; and how many rows it takes together."""
+    """Return a function from rows (r, D), after a number of other rows, to values (r, K); also K, and the rows it takes per block."""
     model, K = layers[0], int(layers[-1].c.size)
     if want == "states" or len(layers) > 1:
         from herdcli.rbm.learning import layerwise_learning
@@ -104,7 +104,7 @@ def _row_function(session: Session, layers: Sequence[RBM], want: str, request: R
 
 
 def _label_probabilities(session: Session, fitted: Artifact, data: Artifact, request: Request) -> RowMap:
-    """Probabilities of labels, or hidden means, of rows through a model of rows with labels."""
+    """Return the map from rows to label probabilities, or to hidden means, for a model of rows with labels."""
     from herdcli.numerics import exact_arithmetic
     from herdcli.rbm import classification_rbm
 
@@ -131,7 +131,7 @@ def _label_probabilities(session: Session, fitted: Artifact, data: Artifact, req
 
 
 def _impute_rows(session: Session, fitted: Artifact, data: Artifact, request: Request) -> RowMap:
-    """The rows with missing entries at their expectations given the others, and how many there were."""
+    """Return the map that replaces missing entries by their expectations given the others; its summary counts these entries."""
     import numpy as np
 
     from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
@@ -149,7 +149,7 @@ def _impute_rows(session: Session, fitted: Artifact, data: Artifact, request: Re
     rows, known = read(session, model, data, request)
     limits = None if units.range is None or model.column_mean is not None else np.array(units.range) / units.scale
     kept, h = data.value, model.harmonium()
-    y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # names of which some are missing are left out
+    y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # names with missing labels are left out
 
     def make(part: slice) -> Dataset:
         X = model.restored(impute_rows(h, rows.X[part], known[part], seed=request.seed, first=part.start, map=session.map))

@@ -1,4 +1,4 @@
-"""`herd apply` with an `ica` model: rows to outputs, sources or energies, and outputs back to rows."""
+"""`herd apply` with an `ica` model: converts rows to outputs, sources or energies, and outputs back to rows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from herdcli.ica.model import ICA
     from herdcli.schema import Array
 
-ROWS = TOGETHER["ica"]  # that one worker takes at a time
+ROWS = TOGETHER["ica"]  # number of rows that one worker takes at a time
 
 
 def apply_ica(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """The rows of a data set through the filters (of sparse coding: their sources), or filter outputs back in raw units."""
+    """Return the filter outputs of a data set's rows (sparse coding: their sources), or rows in raw units from filter outputs."""
     model: ICA = fitted.value
     data = load_rows(session, request)
     want, value = request.want or "features", data.value
@@ -65,7 +65,7 @@ def _row_function(model: ICA, want: str) -> Callable[[Array], Array]:
 
 
 def _gaussian_posterior_function(model: ICA, want: str) -> Callable[[Array], Array]:
-    """Sources by Gaussian posteriors, or the free energy of their rows."""
+    """Return the function from rows to sources by Gaussian posteriors, or to the rows' free energies."""
     from herdcli.ica.variational_sparse_coding import ROWS as TOGETHER
     from herdcli.ica.variational_sparse_coding import SparseCoder
 

@@ -1,4 +1,4 @@
-"""What `herd apply` reads beside the model."""
+"""The inputs of `herd apply` other than the model."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ if TYPE_CHECKING:
     from herdcli.cli.apply.request import Request
     from herdcli.cli.frame.run.session import Session
 
-TOGETHER = {"ica": 512, "classifier": 1000, "tagger": 1000, "predictor": 1000}  # rows that are taken at one time (filters, frame.scores)
+TOGETHER = {"ica": 512, "classifier": 1000, "tagger": 1000, "predictor": 1000}  # rows taken at a time (filters, classifier_scores)
 
 
 def load_rows(session: Session, request: Request, *, missing: bool = False) -> Artifact:
-    """The data set of new rows.  missing  NaN is an entry that is to be found."""
+    """Return the data set of new rows.  missing: whether NaN stands for an entry to be filled in."""
     return session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label, missing=missing)
 
 
 @dataclass(frozen=True)
 class RowMap:
-    """Rows of which each by itself becomes another: `make` gives those of any stretch that begins at a multiple of `unit`.
+    """A map that treats each row separately: `make` computes the results for any range that begins at a multiple of `unit`.
 
-    count  of the rows.  said  what is made of all, in words.
+    count  the number of rows.
+    said   a summary of the results for all rows.
     """
 
     count: int

@@ -1,4 +1,4 @@
-"""`herd apply` of a large file: its rows stay in it, go through the model a stretch at a time, and into the file that is written."""
+"""`herd apply` for a large file: its rows stay on disk, pass through the model one range at a time, and are written to the output file."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     Applied = Callable[[Session, Artifact, Request], tuple[Dataset, str]]
 
-# kinds of which a row alone decides what it becomes
+# kinds of models that treat each row separately
 ROW_BY_ROW = (*TOGETHER, *kinds_with("harmonium"), "mixture", "kmeans", "factors", "regression", "perceptron")
-UNLABELLED = ("classifier", "regression", "perceptron", "tagger", "predictor")  # those that say nothing of the rows' own labels
-GAPS = ("mixture", "factors")  # those that can do with rows that have gaps
+UNLABELLED = ("classifier", "regression", "perceptron", "tagger", "predictor")  # kinds that do not copy the rows' own labels
+GAPS = ("mixture", "factors")  # kinds that accept rows with missing values
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 
 
 def apply_in_blocks(session: Session, fitted: Artifact, request: Request, applied: Applied) -> bool:
-    """Whether the rows went from a large file through the model into another; False where they have to be read whole."""
+    """Apply a model to the rows of a large file and write the output in parts; return False if the rows have to be read whole."""
     if not (_output_allows_streaming(session) and _can_stream(session, fitted, request)):
         return False
     gaps, labels = fitted.kind in GAPS or request.want == "completed", fitted.kind not in UNLABELLED
@@ -59,13 +59,16 @@ def apply_in_blocks(session: Session, fitted: Artifact, request: Request, applie
 
 
 def _required_columns(fitted: Artifact) -> list[str]:
-    """Further columns that a model needs of rows."""
+    """Return the further columns that a model needs."""
     offset = provenance.option_of(fitted.history, "regress", "offset") if fitted.kind in ("regression", "perceptron") else None
     return [offset] if offset else []
 
 
 def _mapped_blocks(session: Session, fitted: Artifact, request: Request, rows: RowRanges) -> Iterator[tuple[Dataset, str]]:
-    """What a harmonium makes of one stretch of rows after the other, some things of which all tell; nothing of rows to be read whole."""
+    """Yield the results of a harmonium for one range of rows after another, with a summary for all rows.
+
+    Yields nothing if the rows have to be read whole.
+    """
     from herdcli.cli.apply import harmoniums
 
     value = lazy_matrix.dataset_in_file(rows, declared=True)
@@ -82,14 +85,14 @@ def _mapped_blocks(session: Session, fitted: Artifact, request: Request, rows: R
 
 
 def _block_size(columns: int, unit: int) -> int:
-    """Rows of a stretch: as many as are read together, or some times so many."""
+    """Return the number of rows of a range: a multiple of the number that is read together."""
     return max(1, STRETCH // (8 * columns * unit)) * unit
 
 
 def _applied_blocks(
     session: Session, fitted: Artifact, request: Request, applied: Applied, rows: RowRanges
 ) -> Iterator[tuple[Dataset, str]]:
-    """What the model makes of one stretch of rows after the other; what is said of the first is said once."""
+    """Yield the results of a model for one range of rows after another; notes are printed only for the first."""
     taken = streamed_rows.row_reader(rows)
     if taken is None:
         return
@@ -107,15 +110,15 @@ def _applied_blocks(
 
 @contextmanager
 def suggest_streaming(session: Session, fitted: Artifact, request: Request) -> Iterator[None]:
-    """What reads rows whole; where there is no room for them, with the way on which they need none."""
+    """Add a hint at block-wise output, if that would help, to an out-of-memory error of the enclosed code."""
     way = "-o FILE.h5, .parquet or .csv reads and writes some rows at a time"
     with streamed_rows.suggest_streaming(way, lambda: not _output_allows_streaming(session) and _can_stream(session, fitted, request)):
         yield
 
 
 def _can_stream(session: Session, fitted: Artifact, request: Request) -> bool:
-    """Whether the rows of this input may stay in it."""
-    if getattr(fitted.value, "documents", None) is not None:  # a folder, or columns of text
+    """Whether the rows of this input may stay on disk."""
+    if getattr(fitted.value, "documents", None) is not None:  # documents in a folder, or in columns of text
         return False
     return _is_plain_file(session, fitted, request) and streamed_rows.is_large_input(request.source)
 
@@ -129,6 +132,6 @@ def _is_plain_file(session: Session, fitted: Artifact, request: Request) -> bool
     changes = any((session.missing, "categorical" in session.given, session.layer))
     if not KINDS[fitted.kind].harmonium:
         changes = changes or any((request.split, request.threshold, request.value_range))
-    in_time = request.want == "forecasts" or bool(fitted.recoding)  # or gaps and texts that become what all rows of training say
-    deep = fitted.kind == "dbn" and request.want == "states"  # whose layers are drawn one after the other, each in blocks of its own
+    in_time = request.want == "forecasts" or bool(fitted.recoding)  # a recoding replaces missing values and text
+    deep = fitted.kind == "dbn" and request.want == "states"  # its layers are sampled one after another, each in its own blocks
     return fitted.kind in ROW_BY_ROW and as_it_is and not in_time and not deep and not changes

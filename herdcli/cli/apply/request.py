@@ -1,4 +1,4 @@
-"""What a user asks of `herd apply`."""
+"""The options of `herd apply`."""
 
 from __future__ import annotations
 

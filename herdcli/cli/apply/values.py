@@ -1,4 +1,4 @@
-"""What `herd apply` can be asked to write."""
+"""The values of `herd apply --want`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WANTS = [
 
 
 class _Want(click.Choice):  # type: ignore[type-arg,unused-ignore]
-    """One of WANTS, or a number in the place of N."""
+    """A choice of WANTS, with a number in place of N."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         name, _, count = str(value).partition(":")

@@ -1,4 +1,4 @@
-"""herd convert: a data set in another format; its images normalised, its rows split or cut into pieces."""
+"""herd convert: data sets in other formats, with images normalised and rows split or cut into pieces."""
 
 from __future__ import annotations
 

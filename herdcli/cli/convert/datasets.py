@@ -1,4 +1,4 @@
-"""The data set that `herd convert` reads, and what it makes of it."""
+"""`herd convert` for data sets: reads, transforms and writes the rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHARDS_HINT = "make the other changes first, and then the shards of what that ru
 
 
 def convert(session: Session, request: Request) -> None:
-    """Read, normalise images, cut rows, split, and save."""
+    """Read a data set, normalise its images, cut its rows, split it and save it."""
     outputs.check_artifact(session, "dataset", request.format)
     if copies_rows(session, request):
         if _convert_in_parts(session, request):
@@ -57,7 +57,7 @@ def convert(session: Session, request: Request) -> None:
 
 
 def copies_rows(session: Session, request: Request) -> bool:
-    """Whether rows go as they are into a file that takes some of them at a time."""
+    """Whether the rows are copied unchanged into a file that can be written in parts."""
     changes = (
         request.subsample,
         request.mask,
@@ -80,7 +80,7 @@ def copies_rows(session: Session, request: Request) -> bool:
 
 
 def _convert_in_parts(session: Session, request: Request) -> bool:
-    """Write the rows of a large HDF5 or Parquet file, which stay in it, or a shard's stretch of them; False for other inputs."""
+    """Write the rows of a large HDF5 or Parquet file, or a shard's range of them, in parts; return False for other inputs."""
     if not streamed_rows.is_large_input(request.source) or row_ranges.is_file_pattern(request.source):
         return False
     note, verified = session.console.note, session.shard is None
@@ -102,12 +102,12 @@ def _convert_in_parts(session: Session, request: Request) -> bool:
 
 
 def _declaration_adder(ranges: RowRanges) -> Callable[[Dataset], Dataset] | None:
-    """What adds to some rows all that their file says of all of them; None where it has more beside them than can be told."""
+    """Return a function that adds the properties of the whole file to a range of rows; None if the file has more than can be added."""
     reader, declared = ranges.parts[0][1], ranges.declared
     if isinstance(reader, row_ranges.Hdf5Reader):
         if reader.others or "sample_rate" in reader.X.file.attrs:
             return None
-    elif not hasattr(reader, "declares_images") or "named" in declared:  # text, whose types all lines decide; a sealed table
+    elif not hasattr(reader, "declares_images") or "named" in declared:  # text, where all lines determine the types, and sealed tables
         return None
     said = row_ranges.declared_fields(declared, ranges.artifact.name) | {
         name: declared[name] for name in ("source", "licence") if name in declared

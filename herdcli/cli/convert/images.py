@@ -1,4 +1,4 @@
-"""What `herd convert` does with images: --subsample, --mask and --equalize, in this order."""
+"""`herd convert` for images: --subsample, --mask and --equalize, in this order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHAPE_HINT = "attribute image_shape of /X: height and width"
 
 
 def normalize_images(session: Session, artifact: Artifact, request: Request) -> Dataset:
-    """The data set with its images normalised as the options say; as it was without any."""
+    """Return the data set with its images normalised by the options; unchanged without any."""
     data: Dataset = artifact.value
     subsample, mask, equalize = request.subsample, request.mask, request.equalize
     if not (subsample or mask or equalize):
@@ -46,14 +46,14 @@ def normalize_images(session: Session, artifact: Artifact, request: Request) -> 
 
 
 def _image_shape(data: Dataset, where: str, option: str) -> tuple[int, int]:
-    """Height and width.  Raises DataError where the rows are not said to be images."""
+    """Return height and width.  Raises DataError if the data set does not declare its rows as images."""
     if data.image_shape is None:
         raise DataError(f"has no image_shape, which {option} needs", where=where, hint=SHAPE_HINT)
     return int(data.image_shape[0]), int(data.image_shape[1])
 
 
 def _pixel_mask(session: Session, data: Dataset, text: str, where: str) -> Array:
-    """The pixels (D,) bool to keep."""
+    """Return the mask (D,) bool of the pixels to keep."""
     if is_ellipse(text):
         across, down = _ellipse_axes(text)
         return image_normalization.ellipse(_image_shape(data, where, "--mask ellipse"), across, down)
@@ -68,7 +68,7 @@ def _pixel_mask(session: Session, data: Dataset, text: str, where: str) -> Array
 
 
 def _ellipse_axes(text: str) -> tuple[float, float]:
-    """The axes of `ellipse:ACROSS,DOWN`, each a share of the image in (0, 1]."""
+    """Return the axes of `ellipse:ACROSS,DOWN`, each a fraction of the image in (0, 1]."""
     try:
         shares = [float(part) for part in text.partition(":")[2].split(",")] if ":" in text else [1.0, 1.0]
     except ValueError:

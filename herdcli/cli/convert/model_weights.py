@@ -1,4 +1,4 @@
-"""`herd convert` of models: weights of other programs become one that eval, apply and sample can use, and the other way round."""
+"""`herd convert` for models: imports weights of other programs for eval, apply and sample, and exports models."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ USED = {*OF_WEIGHTS, "source", "to", "output", "no_clobber", "lock", "quiet", "v
 
 
 def warn_of_ignored_options(session: Session, names: set[str], why: str) -> None:
-    """Say which of these options were typed and do nothing."""
+    """Warn of each of these options that was typed but has no effect."""
     for param in click.get_current_context().command.params:
         if param.name in session.given & names:
             session.console.warn(f"{max(param.opts, key=len)} has no effect {why}")
 
 
 def import_model(session: Session, request: Request) -> None:
-    """Read what --to names and save it as a model."""
+    """Read weights as the kind of --to and save them as a model."""
     from herdcli.rbm.normalizability import require_proper
     from herdcli.schema import check_arrays
 
@@ -55,7 +55,7 @@ def import_model(session: Session, request: Request) -> None:
 
 
 def import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
-    """Weights and biases of one model, and what they are in words."""
+    """Return a model from weights and biases, and a summary."""
     from herdcli.artifacts import memory_budget
     from herdcli.artifacts.formats import foreign_weights
 
@@ -68,7 +68,7 @@ def import_rbm(session: Session, request: Request) -> tuple[RBM, str]:
 
 
 def import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
-    """Weights and biases of layers, and what they are in words."""
+    """Return a deep belief network from the weights and biases of its layers, and a summary."""
     from herdcli.artifacts import memory_budget
     from herdcli.artifacts.formats import foreign_weights
     from herdcli.rbm.layers import DBN
@@ -85,7 +85,7 @@ def import_dbn(session: Session, request: Request) -> tuple[DBN, str]:
 
 
 def import_classifier(session: Session, request: Request) -> tuple[Classifier, str]:
-    """Weights of Vowpal Wabbit, and what they are in words."""
+    """Return a classifier from the weights of Vowpal Wabbit, and a summary."""
     from herdcli.cli.frame.rows.network_files import load_parsed_text
     from herdcli.exchange import vowpal_models
 
@@ -104,7 +104,7 @@ def _record_input(session: Session, sha256: str, name: str, size: int) -> None:
 
 
 def _unit_names(session: Session, request: Request, told: list[str | None]) -> list[str]:
-    """Visible and hidden units: as typed, else as the file says, else those of --units."""
+    """Return visible and hidden units: as typed, else from the file, else those of --units."""
     typed = request.visible_units, request.hidden_units
     both = "units" in session.given
     return [own or (None if both else known) or request.units for own, known in zip(typed, told, strict=True)]
@@ -122,7 +122,7 @@ def _rbm_from_weights(request: Request, weights: ForeignWeights, visible: str, h
 
 
 def export_model(session: Session, request: Request, form: str) -> None:
-    """Write a model as other programs read it."""
+    """Write a model in a format of other programs."""
     from herdcli.kinds import kinds_exporting
 
     warn_of_ignored_options(session, session.given - EXPORTING, f"with a model that becomes {form}")

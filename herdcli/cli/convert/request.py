@@ -1,4 +1,4 @@
-"""What a user asks of `herd convert`."""
+"""The options of `herd convert`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ HOLD_OUT = parsed("[NAME:]COLUMN[=VALUE,…]", _parse_hold_out)
 
 
 def _recorded_mask(text: str | None) -> str | None:
-    """An ellipse is recorded as it was typed, the content of a file is among the inputs."""
+    """Return the record of --mask: an ellipse as typed, or `file`, since the file's content is among the inputs."""
     return text if text is None or is_ellipse(text) else "file"
 
 
 def is_ellipse(text: str) -> bool:
-    """Whether --mask asks for an ellipse, and not for a file."""
+    """Whether --mask names an ellipse instead of a file."""
     return text.partition(":")[0] == "ellipse"
 
 
@@ -115,5 +115,5 @@ class Request:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that must be read: those to keep, and those that hold out."""
+        """The columns that must be read: those of --keep and those of --hold-out."""
         return tuple(dict.fromkeys([*self.keep, *(one.column for one in self.hold_outs)]))

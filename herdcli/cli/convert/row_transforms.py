@@ -1,4 +1,4 @@
-"""`herd convert` with other rows: patches of pictures, segments of signals, the transpose, logarithms of intensities, bits."""
+"""`herd convert` with transformed rows: patches of images, segments of signals, transpose, logarithms of intensities, bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHAPE_HINT = "attribute image_shape of /X: height and width"
 
 
 def transform_rows(session: Session, data: Dataset, where: str, request: Request) -> Dataset:
-    """The rows that the options ask for: transposed, then cut, then logarithms.  where  names the input in errors."""
+    """Return the rows with the requested changes: first transposed, then cut, then logarithms.  where: names the input in errors."""
     size, length = request.patches, request.segments
     if not (size or length):
         session.ignored("count", "without --patches or --segments")
@@ -46,7 +46,7 @@ def transform_rows(session: Session, data: Dataset, where: str, request: Request
 
 
 def binarize_at_median(session: Session, data: Dataset, where: str) -> Dataset:
-    """Rows of zeros and ones: each column cut where its training rows are divided nearest to halves."""
+    """Return rows of zeros and ones, with a cut in each column that divides its training rows most nearly into halves."""
     _require_memory_for_bits(session, data, where)
     training = slice(None) if data.split is None else data.split == TRAIN
     rows = data.X[training]
@@ -59,7 +59,7 @@ def binarize_at_median(session: Session, data: Dataset, where: str) -> Dataset:
 
 
 def _draw_bits(session: Session, data: Dataset, where: str, seed: int) -> Dataset:
-    """Rows of zeros and ones, drawn with the values' shares of the value range as probabilities."""
+    """Return rows of zeros and ones sampled with the values as fractions of the value range as probabilities."""
     _require_memory_for_bits(session, data, where)
     try:
         limits = require_range(data, data.value_range)
@@ -89,7 +89,7 @@ def _transpose(session: Session, data: Dataset) -> Dataset:
 
 
 def _cut_patches(data: Dataset, size: int, count: int, seed: int, where: str) -> Dataset:
-    """Squares with label, split and weight of the picture they are from; without labels the picture's number is the label."""
+    """Return patches with the label, split and weight of their image; without labels, the image's number is the label."""
     if data.image_shape is None:
         raise DataError("has no image_shape, which --patches needs", where=where, hint=SHAPE_HINT)
     height, width = (int(side) for side in data.image_shape)
@@ -99,11 +99,11 @@ def _cut_patches(data: Dataset, size: int, count: int, seed: int, where: str) ->
 
 
 def _cut_segments(data: Dataset, length: int, count: int, seed: int) -> Dataset:
-    """Stretches of the columns; the label is the column's number."""
+    """Return segments of the columns; the label is the column's number."""
     X, signal = segments(data.X, length, count, seed=seed)
     return _dataset_like(data, X, y=signal, class_names=data.feature_names)
 
 
 def _dataset_like(data: Dataset, X: Array, **parts: Any) -> Dataset:
-    """Other rows of the same kind of values, and nothing else of the data set."""
+    """Return a data set of other rows with the same units, value range, source and licence, and nothing else."""
     return type(data)(X, units=data.units, value_range=data.value_range, source=data.source, licence=data.licence, **parts)

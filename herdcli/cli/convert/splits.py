@@ -1,4 +1,4 @@
-"""What `herd convert` does with splits: --keep a column, --hold-out a condition, --split the rest."""
+"""`herd convert` for splits: --hold-out for conditions, and --split for the other rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def assign_splits(data: Dataset, request: Request) -> Dataset:
-    """The data set with the split that the options ask for."""
+    """Return the data set with the requested split."""
     split, seed = request.split, request.seed
     if request.hold_outs:
         return condition_holdout.apply_holdouts(data, list(request.hold_outs), split, seed)

@@ -1,4 +1,4 @@
-"""herd data: the data set that ships inside the package, and those of the papers, which are downloaded."""
+"""herd data: the data set in the package, and the data sets of the papers, which are downloaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets on their way to the user: the one that ships, and those that are downloaded, one by one or all."""
+"""The output of data sets: the one in the package, and those that are downloaded, singly or all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KILOBYTE = 1000
 
 
 class ConsoleReporter:
-    """Reports the work on data sets on the console; use as a context manager."""
+    """A context manager that reports the work on data sets on the console."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -42,15 +42,15 @@ class ConsoleReporter:
             self.display = None
 
     def note(self, message: str) -> None:
-        """One line for a person."""
+        """Print one line for the user."""
         self.console.note(message)
 
     def warn(self, message: str) -> None:
-        """One line about something that is not as expected."""
+        """Print a warning of one line."""
         self.console.warn(message)
 
     def progress(self, file: str) -> Callable[[int, int | None], None]:
-        """A bar of kilobytes for this file; that of the file before ends."""
+        """Return a function that shows the progress of this file in kilobytes; the display of the file before ends."""
         self.__exit__(None, None, None)
         display = self.display = self.console.progress(file)
 
@@ -62,7 +62,7 @@ class ConsoleReporter:
 
 
 def write_shipped(session: Session, name: str) -> None:
-    """The set as it ships, or in the format of the output's name."""
+    """Write the data set of the package unchanged, or in the format of the output's suffix."""
     outputs.check_artifact(session, "dataset")
     with as_file(files("herdcli.data") / f"{name}.h5") as shipped:
         if output_format(session.output, None, "dataset") == "hdf5":
@@ -73,7 +73,7 @@ def write_shipped(session: Session, name: str) -> None:
 
 
 def write_downloaded(session: Session, entry: DatasetEntry, *, accept_licence: bool) -> None:
-    """A set of the papers as a sealed artifact; of a set that is a folder, its place."""
+    """Write a data set of the papers as a sealed artifact; for one that is a folder, print its path."""
     if entry.is_folder and session.output != "-":
         raise BadUsage(f"{entry.name} is a folder of files", hint=f"herd data {entry.name} --where prints where they are")
     if not entry.is_folder:
@@ -93,7 +93,7 @@ def _write(session: Session, artifact: Artifact, value: Dataset) -> None:
 
 
 def fetch_all(session: Session, *, accept_licence: bool) -> None:
-    """Download every set that figures and tables are made of.  What cannot be had is reported, and the others go on."""
+    """Download every data set that the figures and tables need; failures are reported and the others continue."""
     found = cache.default_cache()
     wanted = list(registry.needed_for_results())
     missing = [entry for entry in wanted if not found.has(entry)]
@@ -120,7 +120,7 @@ def fetch_all(session: Session, *, accept_licence: bool) -> None:
 
 
 def _plan(cache_folder: cache.Cache, wanted: list[DatasetEntry], missing: list[DatasetEntry]) -> str:
-    """What there is to do, in one line."""
+    """Return one line on the downloads to do."""
     there = f"{len(wanted) - len(missing)} of {len(wanted)} sets are in {cache_folder.folder}"
     if not missing:
         return there

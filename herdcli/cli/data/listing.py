@@ -1,4 +1,4 @@
-"""The list of data sets, and where they are kept."""
+"""The list of data sets, and the paths where they are stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME_WIDTH, SHAPE_WIDTH, SIZE_WIDTH = 12, 18, 8
 
 
 def write_place(session: Session, name: str | None) -> None:
-    """The path of a set, whether it is there or not, or the folder of all sets."""
+    """Print the path of a data set, whether or not it exists, or the folder of all."""
     if name in SHIPPED:
         raise BadUsage(f"{name} ships inside the package", hint=f"herd data {name} -o FILE")
     found = cache.default_cache()
@@ -26,7 +26,7 @@ def write_place(session: Session, name: str | None) -> None:
 
 
 def write_list(session: Session) -> None:
-    """All sets, some lines each."""
+    """Print all data sets, with some lines for each."""
     try:
         folder: cache.Cache | None = cache.default_cache()
     except BadUsage as error:

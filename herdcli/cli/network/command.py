@@ -1,4 +1,4 @@
-"""herd network: options of generated networks and of their formats; the work is in herdcli.markov."""
+"""herd network: the options for generated networks and network formats; the work is in herdcli.markov."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`herd network describe`: the graph of a network as JSON, or as a table with a row a variable."""
+"""`herd network describe`: the graph of a network as JSON, or as a table with one row per variable."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_description(session: Session, loaded: Artifact, form: str, seed: int) 
 
 
 def _related_variables(network: Network, description: GraphDescription, i: int) -> dict[str, list[str]]:
-    """The names of what is about a variable."""
+    """Return the names of the variables that are related to a variable, by relation."""
 
     def named(variables: list[int]) -> list[str]:
         return [network.name(j) for j in variables]

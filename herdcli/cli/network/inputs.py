@@ -1,4 +1,4 @@
-"""The network that `herd network` works on: read, or made from the seed."""
+"""The network that `herd network` works on: read from a file, or generated from the seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_or_generate_network(session: Session, request: Request) -> tuple[Network, Artifact | None]:
-    """The network that is read, with its file, or made from the seed."""
+    """Return the network from a file with its artifact, or one generated from the seed with None."""
     if request.structure == "convert":
         found = load_network(session, request.source, request.input_format, request.missing_rows)
         return found.value, found
@@ -47,7 +47,7 @@ def read_or_generate_network(session: Session, request: Request) -> tuple[Networ
 
 
 def _unroll_template(session: Session, request: Request) -> tuple[Network, Artifact]:
-    """The network of so many slices of a template."""
+    """Return the network of --steps slices of a template."""
     from herdcli.markov.model import slice_templates
 
     found = load_network(session, request.source, request.input_format, request.missing_rows)

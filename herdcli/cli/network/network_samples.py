@@ -1,4 +1,4 @@
-"""`herd sample` from a network: rows of states; the drawing is in herdcli.markov."""
+"""`herd sample` for networks: rows of states; the sampling is in herdcli.markov."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sample_network(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """Rows of states, with --given each of its rows with its known states kept."""
+    """Return sampled rows of states and a summary; with --given, the known states of each of its rows are kept."""
     from herdcli.artifacts.dataset import Dataset
     from herdcli.markov.model.network import with_observed_marginals
 
@@ -43,7 +43,10 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
 
 
 def _require_names(session: Session, recoding: Recoding) -> None:
-    """What is said where a format has no place for names of states; refused where a number would be read as the name of another state."""
+    """Note if a format cannot hold the names of states.
+
+    Raises BadUsage if a state's number would be read as the name of another state.
+    """
     from herdcli.artifacts.formats import format_detection
 
     form = format_detection.output_format_from_suffix(session.output) or "hdf5"
@@ -58,7 +61,7 @@ def _require_names(session: Session, recoding: Recoding) -> None:
 
 
 def _sample_rows(session: Session, network: Network, request: Request, known: dict[int, int], number: int) -> Array:
-    """(count, N) rows with these variables held."""
+    """Return rows (count, N) sampled with the known variables fixed."""
     from herdcli.markov.model.network import condition_network
     from herdcli.markov.query.chains.network_samples import NetworkSampling
 
@@ -86,7 +89,7 @@ def _state_index(value: float, name: str, where: str) -> int:
 
 
 def _given_states(session: Session, network: Network, names: list[str], request: Request) -> list[dict[int, int]]:
-    """The known states of each row of --given; NaN, −1 and what --mask leaves out are drawn."""
+    """Return the known states of each row of --given; NaN and −1 are unknown.  Raises BadUsage for --mask."""
     from herdcli.markov.model.network import check_state
 
     if request.mask is not None:

@@ -1,4 +1,4 @@
-"""What a user asks of `herd network`."""
+"""The options of `herd network`."""
 
 from __future__ import annotations
 

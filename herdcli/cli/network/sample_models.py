@@ -1,4 +1,4 @@
-"""What `herd sample` draws from: a model, or a network as an artifact or text."""
+"""The models for `herd sample`: artifacts, or networks as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def load_sampled_model(session: Session, path: str) -> Artifact:
-    """What can be sampled: an artifact, or a network as text."""
+    """Return an artifact that can be sampled, or a network from text."""
     from herdcli.cli.frame.rows.network_files import load_model
 
     return load_model(session, path, "model", kinds_with("sample"))

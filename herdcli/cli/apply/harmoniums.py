@@ -74,7 +74,7 @@ def _take_part(values: Array | None, part: slice) -> Array | None:
 
 
 def _row_function(session: Session, layers: Sequence[RBM], want: str, request: Request) -> tuple[Function, int, int]:
-    """Return a function from rows (r, D), after a number of other rows, to values (r, K); also K, and the rows it takes per block."""
+    """Return a function from rows (r, D) and the index of the first of them to values (r, K); also K and the function's rows per block."""
     model, K = layers[0], int(layers[-1].c.size)
     if want == "states" or len(layers) > 1:
         from herdcli.rbm.learning import layerwise_learning
@@ -149,7 +149,7 @@ def _impute_rows(session: Session, fitted: Artifact, data: Artifact, request: Re
     rows, known = read(session, model, data, request)
     limits = None if units.range is None or model.column_mean is not None else np.array(units.range) / units.scale
     kept, h = data.value, model.harmonium()
-    y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # names with missing labels are left out
+    y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # named labels: all or none
 
     def make(part: slice) -> Dataset:
         X = model.restored(impute_rows(h, rows.X[part], known[part], seed=request.seed, first=part.start, map=session.map))

@@ -59,7 +59,7 @@ def binarize_at_median(session: Session, data: Dataset, where: str) -> Dataset:
 
 
 def _draw_bits(session: Session, data: Dataset, where: str, seed: int) -> Dataset:
-    """Return rows of zeros and ones sampled with the values as fractions of the value range as probabilities."""
+    """Return sampled rows of zeros and ones; the probability of a one is the value as a fraction of the value range."""
     _require_memory_for_bits(session, data, where)
     try:
         limits = require_range(data, data.value_range)

@@ -45,8 +45,8 @@ def write_table(session: Session, rows: list[Row], format: str | None, history: 
 def _table_text(rows: list[Row], format: str) -> str:
     """Return the rows in a text format.
 
-    The aligned format is upright or folded to the width of the terminal.  Formats for programs have no empty columns; markdown and latex
-    have a table for each kind.
+    The aligned format is upright or folded to the width of the terminal.  Formats for programs have no empty columns.  With several kinds,
+    aligned, markdown and latex have a table for each kind, tsv and csv a line for each metric.
     """
     if format == "aligned":
         from herdcli.cli.eval.terminal_table import terminal_text

@@ -37,7 +37,7 @@ def _always_false(value: object) -> object:
 
 
 def unrecorded() -> Any:
-    """Return a field that is not recorded, such as the place of inputs and outputs, since it cannot change a result."""
+    """Return a field that is not recorded, such as the paths of inputs and outputs, since it cannot change a result."""
     return field(metadata={"record": _always_false})
 
 

@@ -7,9 +7,9 @@
         rates: str | None = option(text(), metavar="ARTIFACT", record=as_file(), help="Continue this herding by its rates.")
         flip: bool = flag(default=True, negative="--no-flip", help="Flip all spins at a fixed point where that helps.")
 
-The declaration determines the option of the command line and its place in the help (`click_options`), the values that a history can hold,
-and the text that is read back as a value (`Kind.format`).  It also determines the warning or the error for an option that has no effect,
-which every command checks first (`check`).
+The declaration determines the option of the command line and its place in the help (`click_options`).  It determines the values that a
+history can hold, and the text that is read back as a value (`Kind.format`).  It also determines the warning or the error for an option that
+has no effect, which every command checks first (`check`).
 """
 
 from __future__ import annotations
@@ -535,7 +535,7 @@ def check_options(declared: Iterable[tuple[str, Declaration[object]]], request: 
 
 
 def refuse_typed(request: DataclassInstance, typed_options: Collection[str]) -> None:
-    """Raise BadUsage for the first of the typed options that contradicts others, where `resolved` cannot interpret them."""
+    """Raise BadUsage for the first of the typed options that contradicts others, for a `resolved` that cannot interpret them."""
     refuse_options(((name, declaration) for name, declaration in declarations(type(request)) if name in typed_options), request)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RestoredHistory:
-    """An artifact whose history is written unchanged: the output is what that run would have written, without a stage of its own."""
+    """An artifact whose history is written unchanged: the output equals that of the run in the history, without another stage."""
 
     artifact: Artifact
 
@@ -121,7 +121,7 @@ def write_artifact(
 
 
 def _report_format_losses(session: Session, value: object, format: str | None) -> None:
-    """Note what a format changes: rows that are written as sound, and labels in svmlight."""
+    """Print notes on the changes that a format makes: to rows that are written as sound, and to labels in svmlight."""
     form = format or format_detection.output_format_from_suffix(session.output)
     if form in ("wav", "svmlight"):
         from herdcli.artifacts.formats import audio

@@ -227,7 +227,7 @@ def rescore_classifier(session: Session, artifact: Artifact, path: str | None) -
 
 
 def evaluate_on_examples(session: Session, artifact: Artifact, path: str) -> Artifact:
-    """Return an online model with what its metrics need of another file's labelled examples, without keeping all scores in memory."""
+    """Return an online model evaluated on another file's labelled examples, for metrics that need not keep all scores in memory."""
     from herdcli.artifacts.rows.spill_file import SpilledBlocks
     from herdcli.evaluation.figures import classifier, predictor
     from herdcli.evaluation.metrics.score_collection import CollectedColumns

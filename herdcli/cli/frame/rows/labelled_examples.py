@@ -267,7 +267,7 @@ Piece = tuple[int, int, memoryview]  # its number, from 1; the number of bytes r
 
 
 def _digest_pieces(stream: BinaryIO, limit: int, where: str, whole: _BackgroundDigest) -> Iterator[Piece]:
-    """Yield pieces of lines while what was read is digested in the background."""
+    """Yield pieces of lines; a thread digests the bytes that were read for them meanwhile."""
 
     def ready() -> None:
         whole.proof(whole.count - 1)  # the proof for the buffer that is filled next; the piece before may still be in progress

@@ -99,7 +99,10 @@ def arrange_sequences(session: Session, data: Artifact, key: Array | None, names
 
 
 def parse_wanted(want: str, kind: str, known: tuple[str, ...], counted: str, example: int) -> tuple[str, int]:
-    """Return the requested result of --want, and the number after the one that is `counted` (paths:100), or 0 for all others."""
+    """Split --want into the name of the result and the number of a `counted` one, as in paths:100; other results have the number 0.
+
+    Raises BadUsage for a result that the kind does not have.
+    """
     name, _, count = want.partition(":")
     if name == counted and count.isdigit() and int(count):
         return name, int(count)

@@ -234,7 +234,7 @@ def row_reader(rows: RowRanges) -> Callable[[int, int], Dataset] | None:
             value = lazy_matrix.dataset_in_file(rows, declared=True)
             if value is None:
                 return None
-            if value.y is not None and value.class_names and (value.y < 0).any():  # class names are left out if some labels are missing
+            if value.y is not None and value.class_names and (value.y < 0).any():  # named labels are left out if some are missing
                 value = replace(value, y=None, class_names=None)
             return lambda start, stop: lazy_matrix.read_stretch(value, start, stop)
     rows.splits = True

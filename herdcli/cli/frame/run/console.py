@@ -67,7 +67,7 @@ class Console:
             sys.stderr.flush()
 
     def progress(self, label: str) -> ProgressDisplay:
-        """Return a progress display: a context manager whose `show` takes a Progress."""
+        """Return a progress display: a context manager whose `show` takes a RunProgress."""
         return ProgressDisplay(self, label)
 
 

@@ -314,7 +314,10 @@ class Session:
         return self._remember(artifact, role, path, as_stored=as_stored)
 
     def _remember(self, artifact: Artifact, role: str, path: str, *, as_stored: bool) -> Artifact:
-        """Return the artifact and remember what later inputs and the record need of it.  Raises DataError for values that are too large."""
+        """Return the artifact, after storing its recoding, columns and digest for later inputs and the record.
+
+        Raises DataError for values that are too large.
+        """
         if artifact.kind != "dataset" or artifact.recoding:
             self.recoding = artifact.recoding
         if artifact.kind != "dataset":

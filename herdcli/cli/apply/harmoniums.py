@@ -149,7 +149,7 @@ def _impute_rows(session: Session, fitted: Artifact, data: Artifact, request: Re
     rows, known = read(session, model, data, request)
     limits = None if units.range is None or model.column_mean is not None else np.array(units.range) / units.scale
     kept, h = data.value, model.harmonium()
-    y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # named labels: all or none
+    y = None if kept.y is None or ((kept.y < 0).any() and kept.class_names) else kept.y  # named labels are dropped if some are missing
 
     def make(part: slice) -> Dataset:
         X = model.restored(impute_rows(h, rows.X[part], known[part], seed=request.seed, first=part.start, map=session.map))

@@ -1,4 +1,4 @@
-"""The options of a run that do not belong to its request, each declared once; `frame/common_options.py` groups them.
+"""The options of a run that do not belong to its request, each declared once; `common_options` groups them.
 
 If a command lacks an option, the field of `SessionOptions` has its default.
 """

@@ -1,4 +1,4 @@
-"""`herd apply` with a mixture, k-means or factors: clusters, responsibilities, scores, or the gaps of rows filled in."""
+"""`herd apply` with a mixture, k-means or factors: clusters, responsibilities, scores, or rows with missing values filled in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WANTS = {"mixture": ("clusters", "responsibilities", "completed"), "kmeans": ("c
 
 
 def apply_model(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """The data set that a model makes of rows, and what it is in words."""
+    """Return the data set that --want computes from new rows, and a short description of it for the summary."""
     kind, model = fitted.kind, fitted.value
     want = request.want or WANTS[kind][0]
     if want not in WANTS[kind]:
@@ -52,12 +52,12 @@ def apply_model(session: Session, fitted: Artifact, request: Request) -> tuple[D
 
 
 def _component_names(model: Made) -> list[str] | None:
-    """Names of the components of a mixture that has one for each class."""
+    """Return the class names if the mixture has components for each class, else None."""
     return model.known.class_names if model.known is not None and model.known.supervised else None
 
 
 def _outputs(model: Made, X: Array, want: str) -> tuple[Array, list[str] | None, Array | None]:
-    """Values, the names of their columns where these are new, and labels where these are what was asked for."""
+    """Return the values, the names of their columns if these are new, and the clusters if these were requested."""
     from herdcli.em.artifacts import Clusters, Mixture
 
     if isinstance(model, Clusters):

@@ -1,4 +1,4 @@
-"""herd em: options of mixtures, k-means, factors and chains; the mathematics is in herdcli.em."""
+"""The command `herd em`: options for mixtures, k-means, factor models and sequence models; the mathematics is in herdcli.em."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`herd eval --data` of mixtures, k-means and factors: other rows instead of those of split 2 that travel with the model."""
+"""`herd eval --data` for mixtures, k-means and factors: evaluation on other rows than the rows of split 2 stored in the model."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def with_evaluation_rows(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A model with the rows of --data, those of split 2 where the data have a split; without the option as it is.
+    """Return the model with the rows of --data, or only those of split 2 if the data have a split; without --data, the model unchanged.
 
-    Rows of a large file stay in it (evaluation.em.Judged), unless pictures need them.
+    Rows of a large file stay in the file (`evaluation.figures.em.EvaluatedRows`), unless plots need them in memory.
     """
     from herdcli.em.artifacts import Clusters
 
@@ -56,7 +56,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
 
 
 def _evaluation_rows_in_file(model: Made, data: Dataset, test: Array | None, where: str) -> EvaluatedRows:
-    """The rows (n,) bool of a data set whose rows stay in their file, all where `test` is None."""
+    """Return the evaluation rows of a data set that stays in its file: those selected by `test` (n,) bool, or all if it is None."""
     from herdcli.evaluation.figures.em import EvaluatedRows
 
     X, y = (data.X, data.y) if test is None else (data.X.taken(test), None if data.y is None else data.y[test])
@@ -69,7 +69,10 @@ def _evaluation_rows_in_file(model: Made, data: Dataset, test: Array | None, whe
 
 
 def labels_in_model_order(data: Dataset, known: Known | KnownChain, where: str) -> Array | None:
-    """Labels (n,) of rows; of a model of classes in its own order, −1 where there is none."""
+    """Return the labels (n,) of the rows; for a model of classes numbered as in the model; −1 means no label.
+
+    Raises DataError for a class that the model does not have.
+    """
     y, names = dataset_labels(data)
     if y is None or names is None:
         return None

@@ -1,4 +1,4 @@
-"""`herd eval --data` of models in time: other sequences instead of those of split 2 that travel with the model."""
+"""`herd eval --data` for sequence models: evaluation on other sequences than those of split 2 stored in the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EvaluationSequences:
-    """Sequences to judge by, those of split 2 where the data have a split; all of them; controls (n, m) of all rows."""
+    """The sequences for evaluation (those of split 2 if the data have a split, else all) and the controls (n, m) of all rows."""
 
     data: Dataset
     whole: Sequences
@@ -39,7 +39,7 @@ class EvaluationSequences:
 
 
 def evaluate_hmm(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A hidden Markov model with the sequences of --data; without the option as it is."""
+    """Return a hidden Markov model with the sequences of --data; without --data, the model unchanged."""
     from herdcli.em.hmm_artifacts import Held
 
     if request.data is None:
@@ -55,7 +55,10 @@ def evaluate_hmm(session: Session, artifact: Artifact, request: Request) -> Arti
 
 
 def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A linear dynamical system with the sequences of --data, pieces of which begin where the rows before them end."""
+    """Return a linear dynamical system with the sequences of --data; without --data, the model unchanged.
+
+    A piece of a sequence begins in the state in which the rows before it end.
+    """
     from herdcli.em.sequence.lds_fitting import first_states
 
     if request.data is None:
@@ -77,7 +80,7 @@ def evaluate_lds(session: Session, artifact: Artifact, request: Request) -> Arti
 
 
 def _load_sequences(session: Session, artifact: Artifact, source: str, controls: tuple[str, ...] | None) -> EvaluationSequences:
-    """The sequences of a file, by the column that the model's were grouped by."""
+    """Read the sequences of a file, grouped by the same column as the sequences that the model was fitted to."""
     from herdcli.em.sequence.sequences import group_rows, split_sequences
 
     model: MarkovChain | LinearDynamics = artifact.value

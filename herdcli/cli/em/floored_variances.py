@@ -1,4 +1,4 @@
-"""What `herd em` says of variances at their floors."""
+"""Messages of `herd em` about variances that were raised to their floors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.console import Console
     from herdcli.schema import Array
 
-DEPEND = "columns depend on each other"  # why variances of a single component are at their floor
-LISTED = 3  # names in a line
+DEPEND = "columns depend on each other"  # the reason why variances of a single component are at their floor
+LISTED = 3  # maximum number of names in a message
 
 
 def warn_of_constant_columns(console: Console, variance: Array, names: list[str] | None, least: float, *, bayes: bool = False) -> int:
-    """Tell of columns that do not vary; how many there are.  least  the variance they are taken to have."""
+    """Print a message about constant columns and return how many there are.  least  the variance that is assumed for them."""
     flat = [names[d] if names else str(d) for d, value in enumerate(variance.tolist()) if value == 0]
     if flat:
         listed = ", ".join(f"'{name}'" for name in flat[:LISTED]) + (", …" if len(flat) > LISTED else "")
@@ -27,6 +27,6 @@ def warn_of_constant_columns(console: Console, variance: Array, names: list[str]
 
 
 def warn_of_variance_floors(console: Console, many: int, what: str, floor: float | None, why: str) -> None:
-    """Warn of variances that were raised.  floor  in all directions alike; None: each column has its own."""
+    """Warn about variances that were raised.  floor  the floor of all columns; None: each column has its own."""
     which = "their columns" if floor is None else f"{floor:.3g}"
     console.warn(f"{many} {what}{' was' if many == 1 else 's were'} raised to the floor of {which}: {why}")

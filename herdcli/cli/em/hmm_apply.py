@@ -1,4 +1,4 @@
-"""`herd apply` and `herd sample` with a hidden Markov model: what its states are at each row, and new sequences."""
+"""`herd apply` and `herd sample` with a hidden Markov model: the states at each row, and new sequences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WANTS = ("viterbi", "smoothed", "filtered", "predicted")
 
 
 def load_rows(session: Session, model: MarkovChain, request: Request) -> SequenceRows:
-    """New rows in the model's columns, as sequences."""
+    """Read new rows and return them as sequences in the order of the model's columns."""
     return sequence_rows.arrange_sequences(
         session, *sequence_rows.load_sequences(session, request), _column_names(model), model.columns, request.sequence
     )
@@ -33,7 +33,7 @@ def _column_names(model: MarkovChain) -> list[str] | None:
 
 
 def apply_hmm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """States or their probabilities for every row, in the order of the rows."""
+    """Return the states of all rows, or their probabilities, in the order of the rows, and a short description for the summary."""
     model: MarkovChain = fitted.value
     want, count = sequence_rows.parse_wanted(request.want or WANTS[0], "hmm", WANTS, "paths", 100)
     given = load_rows(session, model, request)
@@ -52,7 +52,7 @@ def apply_hmm(session: Session, fitted: Artifact, request: Request) -> tuple[Dat
 def _filter_with_particles(
     session: Session, model: MarkovChain, sequences: SequenceRows, want: str, count: int, seed: int
 ) -> tuple[Dataset, str]:
-    """Probabilities of the states by a particle filter, with the effective sample size of every row."""
+    """Return the state probabilities that a particle filter estimates, with the effective sample size at every row."""
     from herdcli.em.sequence.particle_filter import filter_hmm
 
     sequence_rows.check_particles(session, sequences, want, model.states, count)
@@ -64,7 +64,7 @@ def _filter_with_particles(
 
 
 def _class_state_names(model: MarkovChain) -> list[str] | None:
-    """Names of the states of a model that has one for each class."""
+    """Return the class names if the model has one state for each class, else None."""
     return model.known.class_names if model.known is not None and model.known.supervised else None
 
 
@@ -73,7 +73,7 @@ def _state_names(model: MarkovChain) -> list[str]:
 
 
 def sample_hmm(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
-    """New sequences, with the states that emitted their rows as y."""
+    """Return new sequences, with the states that emitted their rows as y, and a short description for the summary."""
     model: MarkovChain = fitted.value
     steps = sequence_rows.sequence_length(session, request, "hmm", model.columns)
     X, path = _restrict_to_levels(model, fitted.recoding).drawn(np.full(request.count, steps), request.seed)
@@ -83,7 +83,10 @@ def sample_hmm(session: Session, fitted: Artifact, request: Sampled) -> tuple[Da
 
 
 def _restrict_to_levels(model: MarkovChain, recoding: Recoding) -> MarkovChain:
-    """The model that draws symbols of a column of text among its own levels alone: columns with more levels have more symbols."""
+    """Return the model with probability 0 for symbols that are not levels of a text column.
+
+    Each column of the table has as many symbols as the column with the most levels.
+    """
     table, names = model.emissions.table, _column_names(model)
     if not recoding.codes or table is None or names is None:
         return model

@@ -1,4 +1,4 @@
-"""The run of `herd em --model hmm`: sequences in, a hidden Markov model out, and what is said of it."""
+"""The run of `herd em --model hmm`: it reads sequences, fits a hidden Markov model and prints warnings about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEMORY = "states of a block of sequences"
 
 
 def fit_hmm(session: Session, request: Request) -> None:
-    """Learn, and save an `hmm`."""
+    """Fit a hidden Markov model and save it as an artifact of kind `hmm`."""
     sequence_models.fit_sequences(
         session, request, partial(_fitting, session, request=request), partial(_warn_of_result, session, request=request), MEMORY
     )
@@ -49,7 +49,7 @@ def _fitting(session: Session, series: SequenceTable, *, request: Request) -> Pr
 
 
 def _require_two_states(series: SequenceTable) -> None:
-    """Raise DataError for a column of text with more than two levels, which bits do not have."""
+    """Raise DataError for a text column with more than two levels, because --emission bernoulli needs two states."""
     for name, levels in series.history.recoding.levels.items():
         if len(levels) > 2:
             raise DataError(f"column '{name}' has {len(levels)} states, but --emission bits needs two", hint="--emission categorical")
@@ -105,7 +105,7 @@ def _state_counts(rows: ChainSequences, request: Request, start: MarkovChain | N
 
 
 def _transition_mask(session: Session, path: str) -> Array:
-    """A matrix from a file; what is not 0 may be."""
+    """Read a square matrix from a file; entries other than 0 allow a transition."""
     found = session.load(path, "transitions", kinds={"dataset"})
     X = found.value.X
     matrix = np.asarray(X.toarray() if hasattr(X, "indptr") else X, dtype=np.float64)
@@ -118,7 +118,7 @@ def _transition_mask(session: Session, path: str) -> Array:
 
 
 def _warn_of_result(session: Session, value: MarkovChain, prepared: PreparedChainFit, search: SearchResult, *, request: Request) -> None:
-    """What a user should know of the result: floors, an end before the tolerance, first states of one sequence."""
+    """Warn about variances at their floors, an end before convergence, and parameters that the sequences do not determine."""
     floors = int(value.ledger.floors[-2:].max(initial=0))
     if value.family is not None and value.emissions.mean is not None:
         flat = floored_variances.warn_of_constant_columns(

@@ -1,4 +1,4 @@
-"""A hidden Markov model with its evidence as a network: a variable for each step, whose marginals are the smoothed states."""
+"""A hidden Markov model and its observed rows as a Markov network: one variable per step, whose marginals are the smoothed states."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from herdcli.markov.model.network import Factor, Network
     from herdcli.schema import Array
 
-LOWEST, HIGHEST = -600.0, 600.0  # log-likelihoods of a row that a table can hold
+LOWEST, HIGHEST = -600.0, 600.0  # range of a row's log-likelihood whose exponential fits into a table
 
 
 def hmm_network_from_files(session: Session, request: Request) -> tuple[Network, Artifact]:
-    """The network of a model's states under the rows of --evidence, and the model's file."""
+    """Return the network of a model's states given the rows of --evidence, and the artifact of the model."""
     from herdcli.em.sequence.sequences import group_rows
 
     if request.evidence is None:
@@ -39,7 +39,7 @@ def hmm_network_from_files(session: Session, request: Request) -> tuple[Network,
 
 
 def hmm_network(session: Session, model: MarkovChain, rows: Sequences) -> Network:
-    """p(states, rows) as factors: first states, transitions, and the likelihood of each row."""
+    """Return p(states, rows) as a network with factors for the first states, the transitions and the likelihood of each row."""
     from herdcli.markov.model.network import build_network
 
     block = rows.whole()
@@ -55,7 +55,7 @@ def hmm_network(session: Session, model: MarkovChain, rows: Sequences) -> Networ
 
 
 def _likelihood_tables(session: Session, logs: Array) -> Array:
-    """Likelihoods (m, K) as numbers; those of rows that no table can hold up to a factor, which is told."""
+    """Return likelihoods (m, K); those of rows outside the range of float64 are rescaled, and a note reports this."""
     top = logs.max(axis=1)
     if np.isneginf(top).any():
         raise DataError(f"row {int(np.isneginf(top).argmax())} of the evidence is impossible in every state")

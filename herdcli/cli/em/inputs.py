@@ -1,4 +1,4 @@
-"""What `herd em` reads: rows with their splits, labels and weights, and what to start from."""
+"""The inputs of `herd em`: rows with their splits, labels and weights, and the initial model."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-COPIED = 16  # bytes of an entry besides the stored ones that reading and learning in memory take
+COPIED = 16  # bytes per entry that reading and fitting in memory need in addition to the stored ones
 
 
 @dataclass(frozen=True)
 class EMInputs:
-    """Rows, what is wanted of them, and the artifact they came from."""
+    """The rows, the options of the fit, and the artifact that the rows came from."""
 
     rows: FitRows
     asked: FitOptions
@@ -41,7 +41,7 @@ class EMInputs:
 
 
 def read_inputs(session: Session, request: Request) -> EMInputs:
-    """The rows and the start that the options ask for."""
+    """Read the rows and, with --init FILE, the initial values."""
     if request.on_disk:
         data, rows = on_disk.read_rows(session, request)
     else:
@@ -56,7 +56,7 @@ def read_inputs(session: Session, request: Request) -> EMInputs:
 
 
 def _loaded(session: Session, request: Request) -> Artifact:
-    """A data set, dense: in memory, or its rows on disk where they would take more than --max-memory."""
+    """Read a data set as a dense matrix in memory, or with its rows on disk if they need more than --max-memory."""
     keep = (request.weights,) if request.weights and request.weights != "weight" else ()
     form, label = request.input_format, request.label
     found = streamed_rows.open_streamed(
@@ -82,7 +82,7 @@ def _row_weights(data: Dataset, name: str | None) -> Array | None:
 
 
 def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRows:
-    """The parts of a data set: split 0 to learn from, 1 to choose by, 2 to judge by."""
+    """Split a data set: split 0 for training, 1 for the choice of the number of components, 2 for evaluation."""
     from herdcli.artifacts.tables.dataset_preparation import assign_splits
     from herdcli.em.fitting import FitRows
     from herdcli.numerics.block_statistics import RowReader as Numbered
@@ -106,7 +106,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
     test = np.flatnonzero(split == TEST)
     if isinstance(data.X, LazyMatrix):
         test = on_disk.held(session, test, data.X.shape[1])
-    holdout = np.asarray(data.X[test], dtype=np.float64) if len(test) else None  # before others are read by what memory is left
+    holdout = np.asarray(data.X[test], dtype=np.float64) if len(test) else None  # read first, because the other parts are read with the memory that is left
     training = table(0, known)
     if training is None:
         raise DataError("has no rows in split 0 to learn from")
@@ -121,16 +121,16 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
 
 
 def requested_labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:
-    """Labels and names of classes as `dataset_labels` has them.  Raises DataError where --per-class finds none."""
+    """Return labels and class names as `dataset_labels` does.  Raises DataError if --per-class finds no labels."""
     if data.y is None and request.per_class:
         raise DataError("no labels 'y', which --per-class needs", hint="--label COLUMN names the labels of a table")
     return dataset_labels(data)
 
 
 def dataset_labels(data: Dataset) -> tuple[Array | None, list[str] | None]:
-    """Labels (n,) counted from 0, −1 where there is none, and the names of the classes.
+    """Return the labels (n,) counted from 0, with −1 for rows without a label, and the names of the classes.
 
-    Labels −1 and +1 alone are two classes.
+    If −1 and +1 are the only labels, they are two classes.
     """
     if data.y is None:
         return None, None
@@ -145,7 +145,7 @@ def dataset_labels(data: Dataset) -> tuple[Array | None, list[str] | None]:
 
 
 def _fit_options(request: Request, data: Dataset, rows: FitRows, start: Parameters | Array | None) -> FitOptions:
-    """What is wanted, with numbers of components where none were given."""
+    """Return the options of the fit, with a default range of component counts if --components is not given."""
     from herdcli.em.fitting import FitOptions
 
     first, last = request.components or _default_component_counts(request, rows, start)
@@ -178,7 +178,7 @@ def _default_component_counts(request: Request, rows: FitRows, start: Parameters
         size = len(rows.class_names or ())
         return size, size
     if request.model == "pca":
-        most = max(1, min(columns, count - 1))  # more axes have no variance
+        most = max(1, min(columns, count - 1))  # further axes have no variance
         return most, most
     if request.bayes:
         return (min(SIZES[1], count),) * 2
@@ -187,7 +187,7 @@ def _default_component_counts(request: Request, rows: FitRows, start: Parameters
 
 
 def _initial_values(session: Session, request: Request, data: Artifact) -> Parameters | Array:
-    """Parameters of an earlier model, or rows as centres."""
+    """Return the parameters of the earlier model that --init names, or rows of a data set as centres."""
     from herdcli.cli.frame.rows import column_order
 
     kind = TABLE[request.model].kind

@@ -1,4 +1,4 @@
-"""`herd apply` and `herd sample` with a linear dynamical system: its states, forecasts, gaps filled in, and new sequences."""
+"""`herd apply` and `herd sample` with a linear dynamical system: states, forecasts, missing values filled in, and new sequences."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 WANTS = ("smoothed", "filtered", "predicted", "completed")
-SPREAD = "_sd"  # what a column of standard deviations ends in
+SPREAD = "_sd"  # suffix of the names of columns of standard deviations
 
 
 @dataclass(frozen=True)
 class LDSRows:
-    """New rows, and in the order of their sequences the values Y (n, D) and the controls U (n, M)."""
+    """New rows with their values Y (n, D) and controls U (n, M) in the order of the sequences."""
 
     rows: SequenceRows
     Y: Array
@@ -36,7 +36,7 @@ class LDSRows:
 
 
 def load_rows(session: Session, model: LinearDynamics, request: Request) -> LDSRows:
-    """The rows of a request."""
+    """Read the new rows of a request, with the controls that the model needs."""
     known = model.known
     names = tuple(known.control_names) if known is not None and known.control_names else None
     data, key = sequence_rows.load_sequences(session, request, names or ())
@@ -53,7 +53,7 @@ def load_rows(session: Session, model: LinearDynamics, request: Request) -> LDSR
 
 
 def apply_lds(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """States with their standard deviations, rows to come, or rows with their gaps filled."""
+    """Return states with their standard deviations, forecasts, or completed rows, and a short description for the summary."""
     model: LinearDynamics = fitted.value
     want, steps = sequence_rows.parse_wanted(request.want or WANTS[0], "lds", WANTS, "forecast", 12)
     given = load_rows(session, model, request)
@@ -87,7 +87,7 @@ def _forecast_rows(model: LinearDynamics, rows: LDSRows, steps: int) -> tuple[Da
 
 
 def _filter_with_particles(session: Session, model: LinearDynamics, rows: LDSRows, want: str, count: int, seed: int) -> tuple[Dataset, str]:
-    """The same by a particle filter, with the effective sample size of every row."""
+    """Return the states that a particle filter estimates, with standard deviations and the effective sample size at every row."""
     from herdcli.em.sequence.particle_filter import filter_lds
 
     sequence_rows.check_particles(session, rows.rows, want, model.states, count)
@@ -100,7 +100,7 @@ def _filter_with_particles(session: Session, model: LinearDynamics, rows: LDSRow
 
 
 def sample_lds(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
-    """New sequences."""
+    """Return new sequences and a short description for the summary."""
     model: LinearDynamics = fitted.value
     steps = sequence_rows.sequence_length(session, request, "lds", model.columns)
     if model.controls:

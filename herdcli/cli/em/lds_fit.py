@@ -1,4 +1,4 @@
-"""The run of `herd em --model lds`: sequences in, a linear dynamical system out, and what is said of it."""
+"""The run of `herd em --model lds`: it reads sequences, fits a linear dynamical system and prints warnings about it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEMORY = "the moments of the states"
 
 
 def fit_lds(session: Session, request: Request) -> None:
-    """Learn, and save an `lds`."""
+    """Fit a linear dynamical system and save it as an artifact of kind `lds`."""
     sequence_models.fit_sequences(
         session, request, partial(_fitting, session, request=request), partial(_warn_of_result, session, request=request), MEMORY
     )
@@ -66,7 +66,10 @@ def _training_sequences(series: SequenceTable, names: tuple[str, ...] | None) ->
 
 
 def split_controls(data: Dataset, names: tuple[str, ...] | None) -> tuple[Dataset, Array | None]:
-    """A data set without its controls, and those (n, m).  Raises DataError for columns that are not there or hold no numbers."""
+    """Return the data set without its control columns, and the controls (n, m).
+
+    Raises DataError for columns that do not exist or are not numeric.
+    """
     found = []
     for name in names or ():
         column, data = sequences.pop_column(data, name)
@@ -111,7 +114,7 @@ def _initial_model(session: Session, rows: DynamicsSequences, request: Request) 
 def _warn_of_result(
     session: Session, value: LinearDynamics, prepared: PreparedDynamicsFit, search: SearchResult, *, request: Request
 ) -> None:
-    """What a user should know of the result."""
+    """Warn about variances at their floors, an end before convergence, unstable dynamics, and parameters that are not determined."""
     console = session.console
     floors, known = int(value.ledger.floors[-2:].max(initial=0)), value.known
     if floors:

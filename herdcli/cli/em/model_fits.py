@@ -1,4 +1,4 @@
-"""The runs of `herd em`: a search over numbers of components, and what is said of the model that was kept."""
+"""The runs of `herd em` for rows: a search over numbers of components, and warnings about the chosen model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
-    """Learn, and save a `mixture`, `kmeans` or `factors`."""
+    """Fit a model and save it as an artifact of kind `mixture`, `kmeans` or `factors`."""
     from herdcli.em.driver import EMSettings
     from herdcli.em.fitting import prepare_fit
     from herdcli.em.mixture.component_search import SearchResult
@@ -61,7 +61,7 @@ def _summarize(value: Made, search: SearchResult, request: Request) -> str:
 
 
 def _warn_of_result(session: Session, value: Made, search: SearchResult, request: Request) -> None:
-    """What a user should know of the result: floors, an end before the tolerance, a bound of the range."""
+    """Warn about variances at their floors, an end before convergence, and a best size at the end of the range."""
     from herdcli.em.artifacts import Clusters, FactorModel, Mixture
     from herdcli.numerics.factor_model import identifiable_factors
 
@@ -96,7 +96,7 @@ def _warn_of_result(session: Session, value: Made, search: SearchResult, request
 
 
 def _warn_of_floored_variances(session: Session, value: Mixture | FactorModel, many: int, size: int, request: Request) -> None:
-    """Warn of variances at their floor, those of constant columns not counted."""
+    """Warn about variances at their floor; `many` does not count those of constant columns."""
     if many <= 0:
         return
     why = floored_variances.DEPEND

@@ -1,4 +1,4 @@
-"""`herd em --on-disk`: rows in files in $TMPDIR, a file for each part of the split, read a few blocks at a time."""
+"""`herd em --on-disk`: rows in temporary files in $TMPDIR, one file per part of the split, read a few blocks at a time."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
-HELD, HELD_BYTES = 100_000, 1 << 23  # rows of split 2, and their bytes, that the model takes along at most, evenly spread over more
+HELD, HELD_BYTES = 100_000, 1 << 23  # maximum number of rows of split 2 stored in the model, and their bytes
 
 
 @dataclass(frozen=True)
 class FileRows:
-    """`numerics.block_statistics.RowReader` of a file."""
+    """The rows of a temporary file as a `numerics.block_statistics.RowReader`."""
 
     file: split_files.SpilledRows
     room: int
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.file.count
 
     @property
     def columns(self) -> int:
-        """How many columns they have."""
+        """The number of columns."""
         return self.file.columns
 
     def read(self, start: int, stop: int) -> RowBlock:
-        """Rows [start, stop)."""
+        """Read rows [start, stop)."""
         X, weight = self.file.read(start, stop)
         return RowBlock(start, np.ascontiguousarray(X), None, weight)
 
 
 def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
-    """The artifact that rows came from, and the rows: of the file's own split or of --split, else all to learn from."""
+    """Return the artifact that the rows came from, and the rows, split by --split or by the file's own split, else all for training."""
     if request.source == "-":
         raise BadUsage("--on-disk needs a Parquet or HDF5 file", hint="herd convert INPUT -o FILE.parquet makes one")
     if request.weights not in (None, "weight"):
@@ -83,7 +83,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
 
 
 def held(session: Session, places: Array, columns: int) -> Array:
-    """The places (h,) of rows of split 2 that the model takes along, of all of them (n,)."""
+    """Return the indices (h,) of the rows of split 2 that are stored in the model, chosen evenly from the indices `places` (n,)."""
     most = max(1, min(HELD, HELD_BYTES // (8 * columns)))
     if len(places) <= most:
         return places

@@ -1,4 +1,4 @@
-"""What a user asks of `herd em`."""
+"""The options of `herd em`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from herdcli.cli.frame.options.declaration import (
 from herdcli.em.model_table import TABLE, named
 from herdcli.records import dataclass
 
-SIZES = (1, 10)  # components that are tried where none are given,
-WORSE = 2  # until so many in a row were worse than the best
-STRUCTURES = ("full", "left-to-right", "banded")  # of transitions; anything else names a file
+SIZES = (1, 10)  # default range of component counts;
+WORSE = 2  # the search stops after this number of consecutive counts that are worse than the best
+STRUCTURES = ("full", "left-to-right", "banded")  # names of transition structures; any other value names a file
 METHODS = ("random", "kmeans++", "pca", "newton")
 
 
@@ -230,35 +230,35 @@ class Request:
     seed: int = shared_options.seed()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
-        """With quasi-Newton steps where the model has them, unless they were forbidden; records of before there were any have none."""
+        """Enable quasi-Newton steps by default for models that support them; records from before the option existed have none."""
         able = self.model == "lds"
         return replace(self, accelerate=able if self.accelerate is None else self.accelerate and able)
 
     @property
     def default_roles(self) -> frozenset[str]:
-        """The roles of columns that are recognised by their usual names."""
+        """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 
         return ROLES if self.per_class else frozenset({"weight"} if self.weights == "weight" else ())
 
     @property
     def levels_are_states(self) -> bool:
-        """Whether a column of text is one variable whose states are its levels, rather than one-hot columns."""
+        """Whether a text column is one variable whose states are its levels, rather than one-hot columns."""
         return self.model == "hmm" and self.emission in ("categorical", "bernoulli")
 
     @property
     def levels_of_all_rows(self) -> bool:
-        """Whether these are the levels of all rows, as symbols that are whole numbers are."""
+        """Whether the levels of a text column are those of all rows, as for symbols that are whole numbers."""
         return self.levels_are_states
 
     @property
     def start(self) -> str | None:
-        """The file to start from, if --init names one."""
+        """The initial file, if --init names one."""
         return None if self.init in (None, *METHODS) else self.init
 
     @property
     def method(self) -> str | None:
-        """How a start is drawn, where --init says so."""
+        """The method that chooses the starting values, if --init names one."""
         return self.init if self.init in METHODS else None
 
     @property
@@ -268,15 +268,15 @@ class Request:
 
     @property
     def has_method(self) -> bool:
-        """Whether the model can be started as --init says."""
+        """Whether the model supports the method of --init."""
         return self.method is None or self.method in TABLE[self.model].starts
 
     @property
     def has_size_of_start(self) -> bool:
-        """Whether --components leaves a file to start from its number of components."""
+        """Whether --components is compatible with the size of the model in the file of --init."""
         return not (self.start and self.components) or self.components[0] == self.components[1]
 
     @property
     def starts_from_axes(self) -> bool:
-        """Whether principal components start as they do by themselves."""
+        """Whether principal components start from their default, the principal axes."""
         return self.init in (None, "pca")

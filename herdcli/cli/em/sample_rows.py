@@ -1,4 +1,4 @@
-"""`herd sample` with a mixture or factors: new rows, those of a mixture with their component or class as y."""
+"""`herd sample` with a mixture or factor model: new rows, for a mixture with their component or class as y."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNUSED = ("burn_in", "chains", "thin", "given", "mask")
 
 
 def sample_model(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """The data set of the rows, and what it is in words."""
+    """Return the data set of sampled rows, and a short description of it for the summary."""
     from herdcli.em import sampling
 
     model, kind = fitted.value, fitted.kind

@@ -1,4 +1,4 @@
-"""The runs of `herd em` for models in time: sequences in, a hidden Markov model or linear dynamical system out, what is said of both."""
+"""The run of `herd em` shared by hidden Markov models and linear dynamical systems: sequences are read, a model is fitted, warnings printed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     Model = MarkovChain | LinearDynamics
 
 F = TypeVar("F", "PreparedChainFit", "PreparedDynamicsFit")
-LISTED = 8  # names in a line
+LISTED = 8  # maximum number of names in a message
 
 
 def fit_sequences(
     session: Session, request: Request, begun: Callable[[SequenceTable], F], warn: Callable[[Any, F, SearchResult], None], memory: str
 ) -> None:
-    """Learn, save and warn.  begun: what learns from the sequences; memory: what it holds most of."""
+    """Fit a sequence model, save it and print warnings.
+
+    begun   prepares the fit from the sequences.  memory  the largest object that the fit holds, for messages about memory.
+    """
     series = sequences.read_sequences(session, request, weights=request.weights or "weight", controls=request.controls)
     try:
         if 0 not in series.parts:
@@ -51,9 +54,9 @@ def fit_sequences(
 
 
 def _drop_constant_columns(session: Session, series: SequenceTable, request: Request) -> SequenceTable:
-    """The sequences without columns that say nothing in the training rows: without any value and, of real ones, with one value.
+    """Return the sequences without uninformative columns: those without a value in the training rows and constant real-valued columns.
 
-    A model would have no way to give another value in other rows any probability, and a baseline none either.
+    Neither a model nor a baseline could give another value of such a column any probability.
     """
     from herdcli.artifacts.recoding import column_names
     from herdcli.em.sequence.sequences import uninformative_columns
@@ -80,7 +83,7 @@ def _drop_constant_columns(session: Session, series: SequenceTable, request: Req
 
 
 def initial_model(session: Session, request: Request, columns: int) -> Artifact | None:
-    """The model of these columns that --init names."""
+    """Return the model that --init names, after checking its number of columns; None without --init FILE."""
     if request.start is None:
         return None
     found = session.load(request.start, "init", kinds={request.model})
@@ -90,7 +93,7 @@ def initial_model(session: Session, request: Request, columns: int) -> Artifact 
 
 
 def warn_of_early_end(session: Session, value: Model, request: Request) -> None:
-    """Warn of an end before the tolerance."""
+    """Warn if the fit ended before it converged."""
     if not value.restarts.converged[value.restarts.best] and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
 

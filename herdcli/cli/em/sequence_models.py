@@ -1,4 +1,4 @@
-"""The run of `herd em` shared by hidden Markov models and linear dynamical systems: sequences are read, a model is fitted, warnings printed."""
+"""The run of `herd em` for sequence models: it reads sequences, fits a hidden Markov model or linear dynamical system, and warns."""
 
 from __future__ import annotations
 

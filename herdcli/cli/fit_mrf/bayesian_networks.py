@@ -1,4 +1,4 @@
-"""`herd fit-mrf --algorithm bayes`: the tables of a Bayesian network, and its parents where they are not given."""
+"""`herd fit-mrf --algorithm bayes`: the tables of a Bayesian network, and its parents if they are not given."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BayesianNetworkRows:
-    """Training rows as cases, those kept for evaluation with their split, names, also of states, and the network that gives the parents."""
+    """Training rows as weighted cases, held-out rows with their split, names of variables and states, and the network of --network."""
 
     cases: WeightedCases
     holdout: Array
@@ -40,7 +40,7 @@ class BayesianNetworkRows:
 
 
 def learn_bayesian_network(session: Session, request: Request, form: str) -> None:
-    """Learn, and save the network."""
+    """Learn the parents and tables of a Bayesian network from data and save it."""
     from herdcli.markov.learning import bayesian_networks
 
     given = _read_rows(session, request)
@@ -61,14 +61,14 @@ def learn_bayesian_network(session: Session, request: Request, form: str) -> Non
 
 @dataclass(frozen=True)
 class LearnedTables:
-    """The method, and the state that it ended in."""
+    """The EM algorithm and its final state."""
 
     method: ExpectationMaximisation
     state: Tables
 
 
 def _learn_tables(session: Session, cases: WeightedCases, parents: Parents, request: Request) -> LearnedTables:
-    """Counts are enough where no value is missing: one step of EM gives them whatever the tables before it."""
+    """Learn the tables by EM.  Without missing values one step gives the counts, whatever the initial tables, and suffices."""
     from herdcli.markov.learning.bayesian_network_em import ExpectationMaximisation
 
     method = ExpectationMaximisation(
@@ -87,7 +87,7 @@ def _learn_tables(session: Session, cases: WeightedCases, parents: Parents, requ
 
 
 def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
-    """Rows whose columns are variables; of a network's variables those without a column are hidden."""
+    """Read rows whose columns are variables; variables of --network that have no column are hidden."""
     from herdcli.markov.learning.bayesian_networks import WeightedCases
 
     model = _given_network(session, request)
@@ -97,11 +97,11 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
     rows = _encode_states(session, data, request, by_place=model is not None)
     x, cardinality, split, weight, names = rows.x.astype(np.int64), rows.cardinality, rows.split, rows.weight, rows.names
     if model is not None:
-        session.inputs["network"] = session.inputs.pop("network")  # after the data, as records have it
+        session.inputs["network"] = session.inputs.pop("network")  # inserted again after the data, which is the order in records
         session.recoding = data.recoding or None
     elif data.recoding.levels:
         known = [len(data.recoding.levels.get(name, ())) for name in names or []]
-        cardinality = np.maximum(cardinality, np.array(known, dtype=np.int64))  # also of states that no row has
+        cardinality = np.maximum(cardinality, np.array(known, dtype=np.int64))  # includes states that occur in no row
     states = all_state_names(data, replace(rows, cardinality=cardinality))
     if model is not None:
         x, cardinality = _match_states(x, cardinality, names, data, model)
@@ -126,7 +126,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
 
 
 def _given_network(session: Session, request: Request) -> Network | None:
-    """The network of --network, by whose names of states the rows are read."""
+    """Return the network of --network; its state names become the encoding of the rows."""
     if not request.network:
         return None
     found: Network = load_network(session, request.network, None).value
@@ -136,7 +136,10 @@ def _given_network(session: Session, request: Request) -> Network | None:
 
 
 def _match_states(x: Array, cardinality: Array, names: list[str] | None, data: Artifact, model: Network) -> tuple[Array, Array]:
-    """The places of levels of text as a network's places of the states of those names."""
+    """Replace the indices of text levels by a network's indices of the states with the same names, and return them with the state counts.
+
+    Raises DataError for a level that is not a state of the network's variable.
+    """
     places, numbers = x.copy(), cardinality.copy()
     ends = np.concatenate([[0], np.cumsum(model.cardinality)])
     titles = {model.name(i): i for i in range(model.count)}
@@ -154,7 +157,7 @@ def _match_states(x: Array, cardinality: Array, names: list[str] | None, data: A
 
 
 def _encode_states(session: Session, data: Artifact, request: Request, *, by_place: bool) -> EncodedStates:
-    """Rows of states with −1 for what is missing.  by_place  numbers are places of states, not their names."""
+    """Return rows of states, with −1 for missing values.  by_place  numbers are indices of states, not state names."""
     from herdcli.artifacts.tables import dataset_preparation
 
     value = data.value
@@ -174,7 +177,10 @@ def _encode_states(session: Session, data: Artifact, request: Request, *, by_pla
 def _match_variables(
     x: Array, cardinality: Array, names: list[str] | None, model: Network, where: str
 ) -> tuple[Array, Array, list[str] | None]:
-    """Columns in the order of a network's variables, by name where both have names; −1 for variables without a column."""
+    """Return the columns in the order of a network's variables, matched by name, with −1 for variables without a column.
+
+    Raises DataError for a column that is not a variable of the network or has more states.
+    """
     titles = [model.name(i) for i in range(model.count)]
     own = names or [f"x{i}" for i in range(x.shape[1])]
     by_name = {name: k for k, name in enumerate(own)}
@@ -193,7 +199,7 @@ def _match_variables(
 
 
 def _choose_parents(session: Session, rows: BayesianNetworkRows, request: Request) -> Parents:
-    """Of the network that is given, else a tree or what hill climbing finds."""
+    """Return the parents from the given network, from a Chow-Liu tree or from hill climbing, or no parents for `independent`."""
     from herdcli.markov.learning import bayesian_networks
     from herdcli.markov.model.graphs.dag import network_parents
 
@@ -212,7 +218,7 @@ def _choose_parents(session: Session, rows: BayesianNetworkRows, request: Reques
 
 
 def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, request: Request) -> Fit:
-    """The record; its log-likelihood is of the training rows without gaps, which those of other rows can be compared with."""
+    """Return the record of the fit; its log-likelihood uses the training rows without missing values, so that it compares with other rows'."""
     from herdcli.markov.learning import bayesian_networks
 
     method, cases = learned.method, rows.cases

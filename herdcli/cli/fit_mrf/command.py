@@ -1,4 +1,4 @@
-"""herd fit-mrf: options of learning Markov networks; the learning is in herdcli.markov."""
+"""The command `herd fit-mrf`: options for learning Markov networks; the learning is in herdcli.markov."""
 
 from __future__ import annotations
 

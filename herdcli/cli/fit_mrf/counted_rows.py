@@ -1,4 +1,4 @@
-"""`herd fit-mrf` of rows that learning needs as counts alone: blocks of them are units, of which a shard counts its own."""
+"""`herd fit-mrf` when learning needs only counts of rows: blocks of rows are the units, and each shard counts its own blocks."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ BY_ROWS = ("bayes", "pseudo-likelihood")
 
 
 def learns_from_counts(request: Request) -> bool:
-    """Whether learning needs counts of rows, and no row by itself."""
+    """Return whether learning needs only counts of the rows, not the rows themselves."""
     chains = request.algorithm == "gradient" and request.expectations != "exact"
     return not (request.moments or request.features or request.algorithm in BY_ROWS or chains or request.has_path)
 
 
 def refuse_shards(session: Session, request: Request) -> None:
-    """Refuse shards, and workers, of what is not learned from counts."""
+    """Raise BadUsage for --shard or --cluster if the learning does not work from counts."""
     if request.algorithm == "pseudo-likelihood" and session.shard is None:
         return
     hint = "shards and workers count rows, which --moments, --features, --structure l1, bayes and chains of gradient do not learn from"
@@ -42,7 +42,7 @@ def refuse_shards(session: Session, request: Request) -> None:
 
 
 def count_and_learn(session: Session, request: Request) -> None:
-    """Count this run's blocks, and save a `network` or a shard of the counts."""
+    """Count this run's blocks of rows, and save a `network` or a shard of the counts."""
     with row_readers.open_ranges(session, request) as found:
         rows = None if found is None else row_readers.rows_in_files(session, request, found)
         if rows is not None:
@@ -84,7 +84,7 @@ def _count_blocks(session: Session, request: Request, rows: CountableRows) -> No
 
 
 def larger_clusters(scopes: list[Scope] | None, base: Network | None) -> tuple[Scope, ...]:
-    """The clusters whose marginals those of pairs do not give."""
+    """Return the clusters of three or more variables, whose marginals do not follow from those of pairs."""
     found = [*(scopes or ()), *(scope for scope, _ in (base.factors() if base is not None else ()))]
     unique = {frozenset(scope): tuple(scope) for scope in found if len(set(scope)) == len(scope) > 2}
     return tuple(unique.values())
@@ -119,7 +119,7 @@ def finish(session: Session, whole: CountsShard, history: History, request: Requ
 
 
 def _state_code_names(session: Session, kept: list[Array], whole: CountsShard) -> list[str]:
-    """The names of states that are codes, told; DataError for those that --base does not have."""
+    """Return the names of states that are codes, and print a note.  Raises DataError if --base has other states."""
     levels = {k: found for k, own in enumerate(kept) if (found := state_codes.code_names(own))}
     session.console.note(state_codes.codes_notice(levels, whole.names))
     states = [str(int(code)) for own in kept for code in own.tolist()]

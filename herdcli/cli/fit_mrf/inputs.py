@@ -1,4 +1,4 @@
-"""What `herd fit-mrf` reads: rows or moments, and the structure, as one problem."""
+"""The inputs of `herd fit-mrf`: rows or moments and the structure, combined into a learning problem."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ OTHER_STATES = "the columns have different states from those that the network of
 
 @dataclass(frozen=True)
 class LearningInputs:
-    """The problem, all pair marginals, the rows kept for evaluation with their split, whose history goes on, the names of states, and the
-    cliques of loopy-is and cvm where a file names them."""
+    """The learning problem, all pair marginals, the held-out rows with their split, the history, and the names of states.
+
+    regions  the cliques of loopy-is and cvm, if a file names them.
+    """
 
     problem: LearningProblem
     pairs: PairTables | None
@@ -44,9 +46,9 @@ class LearningInputs:
 
 @dataclass(frozen=True)
 class EncodedStates:
-    """Rows as states, (n, N), what they are split into, and what is known of the columns.
+    """Rows as states (n, N), their split and weights, and the names and numbers of states of the columns.
 
-    levels  names of the states of columns whose numbers are not their own places.
+    levels  names of the states of columns whose numbers are not the indices of their states.
     """
 
     x: Array
@@ -59,7 +61,7 @@ class EncodedStates:
 
 
 def read_problem(session: Session, request: Request) -> LearningInputs:
-    """The problem that the options state, of rows that learning needs one by one, or of moments."""
+    """Return the learning problem that the options describe, from individual rows or from moments."""
     from herdcli.markov.model import constraints
 
     if request.moments:
@@ -81,7 +83,7 @@ def read_problem(session: Session, request: Request) -> LearningInputs:
 
 
 def load_dataset(session: Session, request: Request) -> Artifact:
-    """The data set, all of it."""
+    """Load the data set without rows of weight 0."""
     try:
         data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
         return drop_zero_weights(session, data)
@@ -92,7 +94,10 @@ def load_dataset(session: Session, request: Request) -> Artifact:
 
 
 def all_state_names(data: Artifact, states: EncodedStates) -> list[str] | None:
-    """Of all variables, one after the other, where some have names: levels of text, codes, False and True, and the others' numbers."""
+    """Return the state names of all variables, concatenated, or None if no variable has named states.
+
+    The names are levels of text, codes, False and True; other states are named by their numbers.
+    """
     levels = {k: TRUTHS for k, name in enumerate(states.names or ()) if name in data.truth_columns} | states.levels
     levels |= {k: data.recoding.levels[name] for k, name in enumerate(states.names or ()) if name in data.recoding.levels}
     if not levels:
@@ -101,7 +106,7 @@ def all_state_names(data: Artifact, states: EncodedStates) -> list[str] | None:
 
 
 def read_regions(session: Session, names: list[str] | None, nodes: int, request: Request) -> tuple[tuple[int, ...], ...]:
-    """The cliques of loopy-is and cvm, where a file names them."""
+    """Return the cliques for loopy-is and cvm if --regions names a file, else an empty tuple."""
     from herdcli.markov.model.graphs import structure_selection
 
     if not request.regions:
@@ -122,7 +127,10 @@ def _read_moments(session: Session, request: Request, path: str) -> LearningInpu
 def read_base_network(
     session: Session, request: Request, names: list[str] | None, nodes: int, states: list[str] | None = None
 ) -> Network | None:
-    """The network that the model is to be near.  states  names of states, where columns are text."""
+    """Return the network of --base, which the learned model should be close to.  states  names of states, if columns are text.
+
+    Raises DataError if the network's states differ.
+    """
     if not request.base:
         return None
     found = load_matching(session, request.base, names, nodes)
@@ -133,9 +141,9 @@ def read_base_network(
 
 
 def read_states(session: Session, data: Artifact, request: Request, *, by_place: bool = False) -> EncodedStates:
-    """Two-state columns where the data are that or grey, else whole numbers as states.
+    """Return rows as states: binary columns if the data are binary or grey, else whole numbers as states.
 
-    by_place  numbers are places of states that have names already.
+    by_place  numbers are already indices of named states.
     """
     from herdcli.artifacts.tables import dataset_preparation
     from herdcli.cli.frame.rows.dataset_rows import RowReading, binary_rows
@@ -162,7 +170,7 @@ def read_states(session: Session, data: Artifact, request: Request, *, by_place:
 
 
 def require_state_indices(X: Array, where: str) -> None:
-    """Raise DataError for values (n, N) that are no places of states; NaN is let through."""
+    """Raise DataError for values (n, N) that are not state indices; NaN is accepted."""
     wrong = (X < 0) | (X % 1 > 0) | (X >= state_codes.MOST_STATES)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
@@ -171,12 +179,12 @@ def require_state_indices(X: Array, where: str) -> None:
 
 
 def text_columns(data: Artifact) -> list[int]:
-    """The columns that hold the places of levels of text."""
+    """Return the columns that hold the indices of text levels."""
     return [k for k, name in enumerate(data.value.feature_names or ()) if name in data.recoding.levels]
 
 
 def note_codes(session: Session, data: Artifact, levels: dict[int, tuple[str, ...]]) -> None:
-    """A note where numbers are names of states."""
+    """Print a note if numbers are names of states."""
     if levels:
         session.console.note(f"{data.name}: {state_codes.codes_notice(levels, data.value.feature_names)}")
 
@@ -202,7 +210,7 @@ def _is_binary(value: Dataset, request: Request, *, text: bool) -> bool:
 
 
 def _split_rows(states: EncodedStates, name: str) -> tuple[StateRows, Array]:
-    """The training rows, and which rows are kept for evaluation."""
+    """Return the training rows, and a mask (n,) of the rows held out for evaluation."""
     from herdcli.markov.model.constraints import StateRows
 
     train = states.split == 0
@@ -215,7 +223,7 @@ def _split_rows(states: EncodedStates, name: str) -> tuple[StateRows, Array]:
 
 
 def _build_clusters(session: Session, states: EncodedStates, rows: StateRows, pairs: PairTables, request: Request) -> list[Cluster]:
-    """The clusters of the structure, with the marginals of the rows; and those with features."""
+    """Return the clusters of the structure with the marginals of the rows, and the clusters with features."""
     from herdcli.markov.learning import given_moments
     from herdcli.markov.model import constraints
 
@@ -239,7 +247,7 @@ def _build_clusters(session: Session, states: EncodedStates, rows: StateRows, pa
 
 
 def scopes_from_file(session: Session, names: list[str] | None, nodes: int, request: Request) -> list[tuple[int, ...]] | None:
-    """The clusters that a file names."""
+    """Return the clusters that the file of --edges or --clusters lists; None without these options."""
     from herdcli.markov.model.graphs import structure_selection
 
     if not (request.edges or request.clusters):
@@ -254,7 +262,7 @@ def scopes_from_file(session: Session, names: list[str] | None, nodes: int, requ
 def scopes_from_structure(
     asked: tuple[str, float, int], nodes: int, pairs: PairTables, shape: Array | None, request: Request
 ) -> list[tuple[int, ...]]:
-    """The pairs of a structure that is told from pair marginals, or from nothing."""
+    """Return the pairs of a structure that needs no individual rows, only pair marginals or nothing."""
     from herdcli.markov.model.graphs import structure_selection
 
     kind, probability, reach = asked

@@ -1,4 +1,4 @@
-"""`herd fit-mrf --structure l1` and `stability`: pairs by penalised regressions, and their path as a table."""
+"""`herd fit-mrf --structure l1` and `stability`: pairs selected by penalised regressions, and the path of penalties as a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def select_pairs(
     session: Session, structure: tuple[str, float, int], variables: tuple[Array, list[str] | None], rows: StateRows, request: Request
 ) -> list[Pair]:
-    """The pairs that are joined, and --path.  variables  their numbers of states, and names."""
+    """Return the selected pairs and, with --path, write the path.  variables  numbers of states and names of the variables."""
     from herdcli.markov.learning import l1_selection
 
     states, names = variables
@@ -47,7 +47,7 @@ def select_pairs(
 
 
 def _write_path(session: Session, path: str, penalty_path: PenaltyPath, share: Array | None) -> None:
-    """A row a penalty and pair with a weight: both regressions' weights, and how often halves of the rows have it."""
+    """Write one line per penalty and pair with a nonzero weight: the weights of both regressions and the share of halves that have it."""
     from herdcli.cli.frame.output import outputs
 
     lines = ["penalty,score,first,second,weight_first,weight_second" + ("" if share is None else ",chosen")]

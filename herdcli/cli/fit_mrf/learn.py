@@ -1,4 +1,4 @@
-"""The run of `herd fit-mrf`: the pairs it adds, the learning, and the network with its record; the learning is in herdcli.markov."""
+"""The run of `herd fit-mrf`: it adds pairs, learns, and saves the network with its record; the algorithms are in herdcli.markov."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def learn_network(session: Session, inputs: LearningInputs, request: Request, fo
     _note_zeros(session, inputs)
     learner = _distribute_rows(session, learners.make_learner(inputs.problem, asked))
     _require_memory(session, learner)
-    run = session.run if session.dealt is None else session.run_preparation  # a checkpoint of units is none of a learner
+    run = session.run if session.dealt is None else session.run_preparation  # a checkpoint of units is not a checkpoint of a learner
     _save_network(session, inputs, asked, run(learner, label=asked.algorithm), request, form)
 
 
 def _distribute_rows(session: Session, learner: Learner) -> Learner:
-    """With its rows on the workers of --cluster, where it has passes over them."""
+    """Return the learner; if it makes passes over the rows, place them on the workers of --cluster."""
     from herdcli.markov.learning.gradient_learning import PseudoLikelihood
 
     if isinstance(learner, PseudoLikelihood):
@@ -42,7 +42,7 @@ def _distribute_rows(session: Session, learner: Learner) -> Learner:
 
 
 def _require_memory(session: Session, learner: Learner) -> None:
-    """Refuse what is too large, else tell how large it is."""
+    """Raise DataError if the learner needs more memory than allowed, else print notes about its size."""
     size, what = learner.bytes_needed()
     try:
         session.require_memory(size, what)
@@ -55,7 +55,7 @@ def _require_memory(session: Session, learner: Learner) -> None:
 
 
 def _induce_pairs(session: Session, inputs: LearningInputs, settings: LearningSettings, request: Request) -> LearningInputs:
-    """The problem with --induce pairs more."""
+    """Return the problem with up to --induce additional pairs, and report the pairs."""
     from herdcli.artifacts import memory_budget
     from herdcli.markov.learning import induction
 
@@ -83,7 +83,7 @@ def _note_zeros(session: Session, inputs: LearningInputs) -> None:
 
 
 def _note_heldout_rows(session: Session, fit: Fit) -> None:
-    """How many rows were not learned from."""
+    """Print the number of rows held out from learning, if there are any."""
     kept = 0 if fit.holdout is None else len(fit.holdout)
     if kept:
         session.console.note(f"learned from {fit.rows} rows; {kept} are held out for herd eval (--split 1,0,0 learns from all)")

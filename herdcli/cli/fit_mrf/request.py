@@ -1,4 +1,4 @@
-"""What a user asks of `herd fit-mrf`."""
+"""The options of `herd fit-mrf`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PARENTS = Condition(
     "is_directed", refusal="--network gives the parents of a Bayesian network", hint="--algorithm bayes, or --edges for pairs"
 )
 ROWS = Condition("has_rows", why="with --moments")
-OF_PAIRS = OneOf("algorithm", *ALGORITHMS)  # and of larger clusters, which have no directions
+OF_PAIRS = OneOf("algorithm", *ALGORITHMS)  # algorithms for undirected pairs and larger clusters
 UNDIRECTED = Needs(OF_PAIRS, "--algorithm bayes does not work with {option}", hint="--network FILE gives the parents")
 NEEDS_ROWS = Needs(ROWS, "{option} needs rows, but --moments has none")
 NEW_CLUSTERS = Excludes("moments", refusal="--moments already defines the clusters, so {option} is not possible")
@@ -289,11 +289,11 @@ class Request:
     threshold: float | None = shared_options.threshold(only=ROWS)
     split: str | None = shared_options.split(only=ROWS)
     seed: int = shared_options.seed()
-    levels_are_states = True  # of columns of text, which are no one-hot columns here
+    levels_are_states = True  # the levels of a text column are states; there are no one-hot columns
     default_roles = frozenset[str]()  # every column is a variable
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
-        """With one pseudo-row where nothing was said of smoothing: else rows with states that no training row has are impossible."""
+        """Set --smoothing to 1 pseudo-row if it is not given, unless --moments is; without it, unseen states would be impossible."""
         return self if "smoothing" in typed_options else replace(self, smoothing=0.0 if self.moments else 1.0)
 
     @property
@@ -303,7 +303,7 @@ class Request:
 
     @property
     def searches(self) -> bool:
-        """Whether the parents of a Bayesian network are searched for."""
+        """Whether the parents of a Bayesian network are found by hill climbing."""
         return self.is_directed and self.structure_kind == "hill-climb"
 
     @property
@@ -318,25 +318,25 @@ class Request:
 
     @property
     def reads_stdin(self) -> bool:
-        """Whether no file was named."""
+        """Whether the data are read from standard input."""
         return self.source == "-"
 
     @property
     def structure_kind(self) -> str:
-        """The name of the structure, without its numbers; chow-liu where none is given."""
+        """The name of the structure without its numbers; chow-liu by default."""
         return "chow-liu" if self.structure is None else self.structure[0]
 
     @property
     def joins_pairs(self) -> bool:
-        """Whether the structure is one of pairs without directions."""
+        """Whether the structure consists of undirected pairs."""
         return self.structure_kind != "hill-climb"
 
     @property
     def gives_parents(self) -> bool:
-        """Whether the structure is one of a Bayesian network."""
+        """Whether the structure is that of a Bayesian network."""
         return self.structure_kind in OF_PARENTS
 
     @property
     def joins_all_pairs(self) -> bool:
-        """Whether the structure is all pairs."""
+        """Whether the structure joins all pairs."""
         return self.structure_kind == "full"

@@ -1,4 +1,4 @@
-"""Where `herd fit-mrf` has the rows from that it counts: from memory, or a stretch at a time from files that are read by parts."""
+"""The rows that `herd fit-mrf` counts: rows in memory, or ranges of rows read from files."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ WHOLE = f"write states as 0 to {state_codes.MOST_STATES - 1}, or leave out --sha
 
 
 class AmbiguousValues(DataError):
-    """What values mean can only be told from all rows."""
+    """An error for values whose meaning depends on all rows."""
 
 
 @dataclass(frozen=True)
 class ValueReading:
-    """How values become states, as it can be said before all of them were seen.
+    """A rule that turns values into states and can be chosen before all values are read.
 
-    cut  values from here on are on, others off; None: values are states, with `two` 0 and 1 alone.
-    limits  what values are between.      kinds  the only two values there may be.      asked  whether it was typed that they are states.
+    cut     values of at least `cut` are 1, others 0; None: values are states, only 0 and 1 if `two`.
+    limits  the range of the values.
+    kinds   the only two values that are allowed.
+    asked   whether an option states that the values are states.
     """
 
     cut: float | None = None
@@ -51,7 +53,7 @@ class ValueReading:
     asked: bool = False
 
     def states(self, given: Array, first: int, where: str) -> tuple[Array, Array]:
-        """Values given (m, N) as states, and up to three of the values.  first  the number of the first row."""
+        """Return the values given (m, N) as states, and up to three of the values.  first  the number of the first row."""
         if self.cut is None:
             self._require_states(given, first, where)
             return given.astype(np.uint8), np.empty(0)
@@ -66,7 +68,7 @@ class ValueReading:
         return (given >= np.float64(self.cut)).astype(np.uint8), np.unique([low, high, *between])
 
     def _require_states(self, given: Array, first: int, where: str) -> None:
-        """Raise DataError, or Unclear, for values that are no states."""
+        """Raise AmbiguousValues for values that are not states."""
         most = 2 if self.two else state_codes.MOST_STATES
         if given.dtype.kind in "ub" and given.max() < most:
             return
@@ -80,14 +82,14 @@ class ValueReading:
 
 @dataclass(frozen=True)
 class FileStateBlocks:
-    """Rows of files, which are read when their blocks are.  split  (n,)."""
+    """Blocks of rows that are read from files when needed.  split  (n,)."""
 
     found: RowRanges
     values: ValueReading
     split: Array
 
     def take(self, first: int, last: int) -> Iterator[StateBlock]:
-        """Blocks first … last − 1, read together."""
+        """Read blocks first to last − 1 together and yield them one by one."""
         begin = first * BLOCK
         data = self.found.read(begin, min(last * BLOCK, self.found.count))
         split, weight = self.split[begin : begin + len(data.X)], data.weight
@@ -102,25 +104,25 @@ class FileStateBlocks:
 
 @dataclass(frozen=True)
 class CountableRows:
-    """Rows that are to be counted, and what is known of them before."""
+    """The rows to count, their layout, and the names and states known before reading them."""
 
     source: MemoryBlocks | FileStateBlocks
     layout: UnitLayout
     history: Artifact
     names: list[str] | None = None
     shape: Array | None = None
-    states: list[str] | None = None  # names of states, where columns are text or codes
-    cardinality: Array | None = None  # how many states they name
+    states: list[str] | None = None  # names of states, if columns are text or codes
+    cardinality: Array | None = None  # numbers of named states
     values: ValueReading = field(default_factory=ValueReading)
 
 
 def open_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
-    """Files whose rows are read by parts; None for what is small, and what can only be read whole."""
+    """Open files whose rows can be read in ranges; None for small files and files that must be read whole."""
     return streamed_rows.open_ranges(session, request.source, input_format=request.input_format, label=request.label)
 
 
 def rows_in_memory(session: Session, request: Request) -> CountableRows:
-    """All rows as states."""
+    """Read all rows as states."""
     data = inputs.load_dataset(session, request)
     states = inputs.read_states(session, data, request)
     named = inputs.all_state_names(data, states)
@@ -130,7 +132,7 @@ def rows_in_memory(session: Session, request: Request) -> CountableRows:
 
 
 def _blocks_in_memory(states: inputs.EncodedStates) -> MemoryBlocks:
-    """All rows as states, which a block takes its own of."""
+    """Return all rows as states, divided into blocks."""
 
     def cut(own: slice) -> StateBlock:
         return StateBlock(states.x[own], states.split[own], None if states.weight is None else states.weight[own])
@@ -139,14 +141,14 @@ def _blocks_in_memory(states: inputs.EncodedStates) -> MemoryBlocks:
 
 
 def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> CountableRows | None:
-    """Rows that stay in their files; None where all of them must be seen to read one."""
+    """Return rows that stay in their files; None if reading one row requires all of them."""
     head = ranges.read(0, 1)
-    if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # labels of text, numbered anew in each stretch
+    if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # text labels, whose numbers differ between ranges of rows
         return None
     values = _choose_reading(request, head, ranges.declared)
     if values is None:
         return None
-    if ranges.artifact.recoding.codes or (ranges.account and ranges.account.truths):  # whose names of states in_memory knows
+    if ranges.artifact.recoding.codes or (ranges.account and ranges.account.truths):  # rows_in_memory knows the names of these states
         return None
     session.inputs["data"] = artifact = ranges.artifact
     session.account_for(ranges)
@@ -161,7 +163,7 @@ def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Coun
 
 
 def _choose_reading(request: Request, head: Dataset, declared: Mapping[str, object]) -> ValueReading | None:
-    """How values are read, from what was typed and what the file says; None where that is said of all rows together."""
+    """Return how values are read, from the options and the file's metadata; None if this depends on all rows."""
     limits = request.value_range if request.value_range is not None else declared.get("value_range")
     units = str(declared.get("units", "real"))
     if request.values == "states":
@@ -180,7 +182,10 @@ def _choose_reading(request: Request, head: Dataset, declared: Mapping[str, obje
 
 
 def require_same_reading(values: ValueReading, seen: Array, request: Request) -> None:
-    """Raise DataError where all rows together are read otherwise than by parts: two values alone, of which the larger one is on."""
+    """Raise AmbiguousValues if the values of all rows together would be read differently from the values of a part.
+
+    This can happen when only two values occur.
+    """
     if values.cut is None or request.threshold is not None or values.kinds is not None or not 1 <= len(seen) <= 2:
         return
     cut = dataset_preparation.two_level_threshold((float(seen[0]), float(seen[-1])), values.limits)

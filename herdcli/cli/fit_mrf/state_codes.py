@@ -1,6 +1,6 @@
-"""Whole numbers in columns as names of states: codes such as 1 … 5, 10 and 20, or −1, 0 and 1, each a state, and no others.
+"""Whole numbers in columns as names of states: each distinct code, such as 1 … 5, 10 and 20, or −1, 0 and 1, is one state.
 
-Codes that are 0, 1, … without a gap are the places of their states and need no names.
+Codes that are 0, 1, … without a gap are the indices of their states and need no names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ HINT = "--values two, with --range LO,HI and --threshold F, reads grey columns a
 
 @dataclass(frozen=True)
 class CodedColumns:
-    """x (n, N) places of states, −1 for gaps; the number of states of each column; names of the states of columns that need them."""
+    """Columns of codes as states.
+
+    x            (n, N) indices of states, −1 for missing values.
+    cardinality  the number of states of each column.
+    levels       names of the states of columns that need them.
+    """
 
     x: Array
     cardinality: Array
@@ -30,7 +35,7 @@ class CodedColumns:
 
 
 def are_codes(X: Array) -> bool:
-    """Are the values (n, N) codes rather than grey levels?  Whole numbers near 0 are, and few ones that occur again and again."""
+    """Return whether values (n, N) are codes rather than grey levels: whole numbers near 0, or few that occur repeatedly."""
     if not X.size or not bool((X % 1 == 0).all()):
         return False
     low, high = X.min(), X.max()
@@ -42,7 +47,10 @@ def are_codes(X: Array) -> bool:
 
 
 def encode_codes(X: Array, where: str, places: Collection[int] = ()) -> CodedColumns:
-    """Columns of whole numbers as states.  X  (n, N), NaN for gaps.  places  columns that hold the places of states already.
+    """Return columns of whole numbers as states.
+
+    X       (n, N), NaN for missing values.
+    places  columns that already hold indices of states.
 
     Raises DataError for other numbers, and for columns of more than 64 different ones.
     """
@@ -71,12 +79,12 @@ def encode_codes(X: Array, where: str, places: Collection[int] = ()) -> CodedCol
 
 
 def code_names(found: Array) -> tuple[str, ...]:
-    """Sorted codes as names; none where they are their own places."""
+    """Return the names of sorted codes; none if each code is the index of its state."""
     return () if np.array_equal(found, np.arange(len(found))) else tuple(str(int(code)) for code in found.tolist())
 
 
 def codes_notice(levels: dict[int, tuple[str, ...]], names: list[str] | None) -> str:
-    """What is said of columns whose numbers are names of states."""
+    """Return the message about columns whose numbers are names of states."""
     shown = [
         f"{names[column] if names else f'column {column}'} ({', '.join(_shorten_levels(own))})" for column, own in list(levels.items())[:4]
     ]

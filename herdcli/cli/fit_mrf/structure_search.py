@@ -1,4 +1,4 @@
-"""`herd fit-mrf --structure hill-climb`: the search for parents, what is known of edges, and how often bootstrap samples have each edge."""
+"""`herd fit-mrf --structure hill-climb`: the search for parents, required and forbidden edges, and bootstrap support of edges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def search_parents(session: Session, cases: WeightedCases, names: list[str] | None, request: Request) -> Parents:
-    """The best structure found; with --bootstrap the support of each edge goes to --support, or to a note."""
+    """Return the best structure found; with --bootstrap, the support of each edge is written to --support or reported in a note."""
     from herdcli.markov.learning.hill_climbing import bootstrap_sample
 
     required, forbidden = (_read_edges(session, path, role, names, len(cases.cardinality)) for path, role in (
@@ -52,7 +52,7 @@ def _hill_climbing(
 
 
 def _read_edges(session: Session, path: str | None, role: str, names: list[str] | None, nodes: int) -> list[tuple[int, int]]:
-    """The edges of a file, a parent and a child a line, with or without an arrow between them."""
+    """Read the edges of a file with one parent and child per line, with or without an arrow between them."""
     from herdcli.markov.model.graphs import structure_selection
 
     if path is None:
@@ -62,7 +62,7 @@ def _read_edges(session: Session, path: str | None, role: str, names: list[str] 
 
 
 def _report_support(session: Session, parents: Parents, support: Array, names: list[str] | None, request: Request) -> None:
-    """Shares of the samples that have each edge, and its two variables joined in either direction."""
+    """Report the share of bootstrap samples with each edge, and the share with its variables joined in either direction."""
     titles = names or [f"x{i}" for i in range(len(parents))]
     weak = [(i, j) for j, of in enumerate(parents) for i in of if support[i, j] + support[j, i] < 0.5]
     few = ", ".join(f"{titles[i]} → {titles[j]}" for i, j in weak[:5]) + (" …" if len(weak) > 5 else "")

@@ -1,4 +1,4 @@
-"""herd fit-rbm: options of RBM learning; the learning is in herdcli.rbm."""
+"""The command `herd fit-rbm`: options for learning RBMs; the learning is in herdcli.rbm."""
 
 from __future__ import annotations
 

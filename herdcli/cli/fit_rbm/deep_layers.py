@@ -1,4 +1,4 @@
-"""`herd fit-rbm --layers` and `--below`: RBMs learned one on the other, by herdcli.rbm.learning.layerwise_learning."""
+"""`herd fit-rbm --layers` and `--below`: RBMs learned layer by layer; the learning is in herdcli.rbm.learning.layerwise_learning."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
-    """Learn the layers and save them as a `dbn`."""
+    """Learn the layers and save them as an artifact of kind `dbn`."""
     from herdcli.rbm.class_models import replace_evaluation_rows
     from herdcli.rbm.layers import DBN
     from herdcli.rbm.learning import layerwise_learning
@@ -60,7 +60,7 @@ def fit_dbn(session: Session, request: Request, settings: Settings) -> None:
 
 
 def _load_lower_layers(session: Session, path: str | None) -> list[RBM]:
-    """The layers that are there already."""
+    """Return the layers of the model of --below, or an empty list without the option."""
     if path is None:
         return []
     from herdcli.rbm.layers import model_layers
@@ -75,7 +75,7 @@ def _load_lower_layers(session: Session, path: str | None) -> list[RBM]:
 
 
 def _rows_of_lowest_layer(session: Session, request: Request, data: Artifact, below: list[RBM], settings: Settings) -> PreparedRows:
-    """Rows in the units of the lowest layer, which is a model that is there already or the first to learn."""
+    """Return the rows in the units of the lowest layer, which is the first layer of --below or the first to be learned."""
     from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_for_model, rows_in_units
     from herdcli.rbm.units import unit_family
 

@@ -1,4 +1,4 @@
-"""`herd fit-rbm --cluster` of one model: workers take the groups of rows of every minibatch, which is a round."""
+"""`herd fit-rbm --cluster` for one model: workers compute groups of rows of each minibatch, and a minibatch is a round."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from herdcli.rbm.learning.learning_problem import LearningProblem
     from herdcli.rbm.learning.minibatch_statistics import RemoteGroups
 
-DEALT = ("cd", "pcd", "rpcd", "fpcd")  # of pt the temperatures move on between the groups; the others do not sample rows in groups
+DEALT = ("cd", "pcd", "rpcd", "fpcd")  # pt changes temperatures between the groups; the others do not sample rows in groups
 
 
 def remote_minibatches(session: Session, problem: LearningProblem) -> RemoteGroups | None:
-    """The workers of --cluster for the minibatches of one model; None without them.  Raises BadUsage for what they cannot take."""
+    """Return the workers of --cluster for the minibatches of one model; None without --cluster.
+
+    Raises BadUsage for settings that workers do not support.
+    """
     if session.cluster is None or session.dry_run:
         return None
     from herdcli.numerics.block_statistics import RemoteSource
@@ -36,7 +39,7 @@ def remote_minibatches(session: Session, problem: LearningProblem) -> RemoteGrou
 
 
 def _refuse_unsupported(problem: LearningProblem) -> None:
-    """Refuse what has a state that goes from group to group, or gradients that are of all rows together."""
+    """Raise BadUsage for settings whose state passes from group to group, or whose gradients need all rows together."""
     settings = problem.settings
     if settings.algorithm not in DEALT and not settings.tempers_lengths:
         message = f"--cluster works with --algorithm cd, pcd, rpcd and fpcd, not with {settings.algorithm}"

@@ -1,4 +1,4 @@
-"""`herd fit-rbm --hidden auto`: the number of hidden units, chosen on held-out rows by herdcli.rbm.learning.hidden_size_search."""
+"""`herd fit-rbm --hidden auto`: the number of hidden units, chosen on validation rows by herdcli.rbm.learning.hidden_size_search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def refuse_shards(session: Session) -> None:
-    """Raise BadUsage where the run is to be divided: sizes follow from those before them."""
+    """Raise BadUsage for --shard or --cluster, because each size follows from the sizes before it."""
     for name in ("shard", "cluster"):
         if getattr(session, name) is not None:
             hint = f"leave out --{name}, or give --hidden a number"
@@ -21,7 +21,7 @@ def refuse_shards(session: Session) -> None:
 
 
 def choose_hidden_size(session: Session, problem: LearningProblem, models: int) -> ChosenSize:
-    """The models of the best size, of which and of the others the user is told.  models  how many of them rows held out judge."""
+    """Return the models of the best size and print the scores of all sizes.  models  the number of models evaluated on held-out rows."""
     from herdcli.rbm.learning.hidden_size_search import SizeSearch, search_messages
 
     label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"

@@ -1,4 +1,4 @@
-"""`herd fit-rbm --pairs`: one model of all ordered pairs of images of one person; the pairs are in herdcli.rbm.pairs."""
+"""`herd fit-rbm --pairs`: one model of all ordered pairs of images of the same person; the pairs are in herdcli.rbm.pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fit_pairs(session: Session, request: Request) -> None:
-    """Learn and save an `rbm-pairs`."""
+    """Learn a model of pairs and save it as an artifact of kind `rbm-pairs`."""
     from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_in_units
     from herdcli.rbm import pairs
     from herdcli.rbm.units import unit_family

@@ -1,4 +1,4 @@
-"""`herd fit-rbm --labels`: rows with their labels as one more visible unit; the learning is in herdcli.rbm.classification_rbm."""
+"""`herd fit-rbm --labels`: rows with their labels as an additional visible unit; the learning is in herdcli.rbm.classification_rbm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def append_labels(request: Request, rows: PreparedRows, where: str, settings: Settings) -> tuple[PreparedRows, list[str], Settings]:
-    """Rows with their labels as one more visible unit, the labels' names, and the settings of their model."""
+    """Return the rows with their labels as an additional visible unit, the names of the labels, and the settings of their model."""
     import numpy as np
 
     from herdcli.errors import BadUsage, DataError
@@ -40,7 +40,7 @@ def append_labels(request: Request, rows: PreparedRows, where: str, settings: Se
 
 
 def column_facts_with_labels(seen: dict[str, object], labels: list[str] | None) -> dict[str, object]:
-    """What is known of columns, with the label's: those were freed of nothing."""
+    """Return the column means and scales extended by the columns of the label, which were not standardised: 0 and 1."""
     import numpy as np
 
     if labels is None:

@@ -1,4 +1,4 @@
-"""What `herd fit-rbm` says of rows, settings and models that are not as they are usually meant."""
+"""Messages of `herd fit-rbm` about unusual rows, settings and models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def warn_of_rows(session: Session, problem: LearningProblem) -> None:
-    """Say which columns are of one value, and where a batch is larger than there are rows."""
+    """Warn about constant columns and about a batch size larger than the number of rows."""
     constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
     if constant:
         where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
@@ -22,7 +22,7 @@ def warn_of_rows(session: Session, problem: LearningProblem) -> None:
 
 
 def warn_of_pairs(session: Session, settings: Settings, varies: Array, pairs: int) -> None:
-    """The same of images, of which `varies` (D,) tells the pixels that are not of one value, and of their pairs."""
+    """Warn about constant pixels, too many hidden units and too large a batch.  varies  (D,) pixels that are not constant."""
     used = int(varies.sum())
     if used < len(varies):
         session.console.warn(f"{len(varies) - used} of {len(varies)} pixels are constant in all training images: their weights stay 0")
@@ -37,7 +37,7 @@ def _warn_of_batch(session: Session, settings: Settings, rows: int, what: str) -
 
 
 def note_best_epoch(session: Session, model: RBM) -> None:
-    """Say which epoch's model was kept, where learning could stop."""
+    """Print the epoch whose model was kept, if learning could stop early."""
     if model.best_epoch is None or model.trace is None or model.trace.log_likelihood is None or model.trace.validated is None:
         return
     import numpy as np
@@ -51,7 +51,7 @@ def note_best_epoch(session: Session, model: RBM) -> None:
 
 
 def note_omitted_heldout_rows(session: Session, model: RBM) -> None:
-    """Say that held-out rows are not in the artifact, where that is so."""
+    """Print a note if the held-out rows are not stored in the artifact."""
     from herdcli.artifacts.message_numbers import group_digits
 
     if model.elsewhere is not None:
@@ -60,7 +60,7 @@ def note_omitted_heldout_rows(session: Session, model: RBM) -> None:
 
 
 def warn_of_nearly_improper(session: Session, model: RBM) -> None:
-    """Say when weights between Gaussian layers were held where the model is hardly a distribution any more."""
+    """Warn if weights between Gaussian layers were limited because the model is close to having no normalising constant."""
     from herdcli.rbm.normalizability import is_at_boundary
 
     if any(is_at_boundary(h) for h in model.harmoniums()):

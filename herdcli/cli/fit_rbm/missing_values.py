@@ -1,5 +1,7 @@
-"""`herd fit-rbm --draw-missing`: rows with missing values, which are drawn given the others; the learning is in
-herdcli.rbm.learning.missing_values."""
+"""`herd fit-rbm --draw-missing`: rows whose missing values are sampled given the others.
+
+The learning is in herdcli.rbm.learning.missing_values.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unsupported(session: Session, request: Request) -> None:
-    """Raise BadUsage for what needs whole rows."""
+    """Raise BadUsage for options that need complete rows."""
     if session.missing is not None:
         raise BadUsage("--draw-missing and --missing exclude each other", hint="leave one of them out")
     if session.cluster is not None:
@@ -29,7 +31,10 @@ def refuse_unsupported(session: Session, request: Request) -> None:
 
 
 def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | None]:
-    """The data set with known values of their columns in the place of those that are missing, and which are known (n, D); None: all are."""
+    """Return the data set with missing values replaced by known values of their columns, and a mask (n, D) of the known values.
+
+    The mask is None if no value is missing.
+    """
     import numpy as np
 
     from herdcli.artifacts.tables import dataset_preparation
@@ -53,7 +58,7 @@ def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | Non
 
 
 def drop_incomplete_heldout_rows(session: Session, rows: PreparedRows, known: Array) -> tuple[PreparedRows, Array]:
-    """The rows without those held out that have gaps, which no figure is of, and which of their entries are known."""
+    """Return the rows without held-out rows that have missing values, which evaluation cannot use, and the mask of known entries."""
     import numpy as np
 
     torn = np.asarray((~known).any(axis=1))
@@ -67,14 +72,14 @@ def drop_incomplete_heldout_rows(session: Session, rows: PreparedRows, known: Ar
 
 
 def known_with_labels(known: Array | None, labels: int) -> Array | None:
-    """Which entries of rows with their labels (n, D + C) are known, of those of rows (n, D): labels are."""
+    """Extend the mask (n, D) of known entries to rows with their labels (n, D + C), which are always known."""
     import numpy as np
 
     return None if known is None else np.concatenate([known, np.ones((len(known), labels), dtype=bool)], axis=1)
 
 
 def known_per_model(groups: ClassGroups, known: Array | None) -> list[SelectedRows] | None:
-    """Which entries of each model's training rows are known."""
+    """Return the mask of known entries of each model's training rows; None if all are known."""
     from herdcli.numerics.row_selection import SelectedRows
 
     if known is None:

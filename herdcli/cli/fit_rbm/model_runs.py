@@ -1,5 +1,7 @@
-"""`herd fit-rbm`: one model, or one for each class and fold, of which a shard learns its own; the learning is in
-herdcli.rbm.learning.parallel_fits."""
+"""`herd fit-rbm`: one model, or one model for each class and fold, divided among shards.
+
+The learning is in herdcli.rbm.learning.parallel_fits.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,12 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-REAL_UNIT = 20  # bytes of an entry besides the stored ones that reading and learning real values in memory take
+REAL_UNIT = 20  # bytes per entry that reading and learning real values in memory need in addition to the stored ones
 
 
 @dataclass(frozen=True)
 class FitInputs:
-    """Rows with the class (n,) of each among `names`, the settings to learn them with, and the models that are gone on with."""
+    """Rows with the class (n,) of each among `names`, the settings of the learning, and the earlier models that learning continues."""
 
     rows: PreparedRows
     y: Array
@@ -50,12 +52,12 @@ class FitInputs:
     scored: bool  # whether there is one model for each class
     history: Artifact
     earlier: RBM | None = None
-    labels: list[str] | None = None  # of rows whose labels are their last visible unit
-    known: Array | None = None  # which entries of the rows are, (n, D) bool; None: all
+    labels: list[str] | None = None  # class names, if labels are the last visible unit
+    known: Array | None = None  # the known entries of the rows, (n, D) bool; None: all
 
 
 def fit_models(session: Session, request: Request) -> None:
-    """Learn and save an `rbm`, or a shard of one."""
+    """Learn models and save an artifact of kind `rbm` or a shard of one."""
     from herdcli.rbm import class_models
     from herdcli.rbm.learning.class_rows import assign_groups
     from herdcli.rbm.learning.parallel_fits import LearningProblem, RBMLearning
@@ -107,7 +109,7 @@ def fit_models(session: Session, request: Request) -> None:
 
 
 def _validation_rows(groups: ClassGroups, settings: Settings, *, needed: bool) -> Sequence[SelectedRows | StreamedRows] | None:
-    """The validation rows of each model where they are looked at; where the tracked likelihood alone would show them, if there are any."""
+    """Return the validation rows of each model if they are needed; for a tracked likelihood alone, only if there are any."""
     if settings.every or needed:
         return groups.validation_rows()
     try:
@@ -117,7 +119,7 @@ def _validation_rows(groups: ClassGroups, settings: Settings, *, needed: bool) -
 
 
 def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
-    """The inputs of models that begin at random weights."""
+    """Return the inputs of models that start from random weights."""
     from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_in_units
     from herdcli.cli.frame.rows.streamed_rows import suggest_streaming
     from herdcli.rbm.learning.class_rows import largest_class_size
@@ -134,7 +136,7 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
         rows = rows_in_units(session, data, unit_family(settings.visible_units), reading)
     request = request.resolve_for_columns(rows.X.shape[1], settings.visible_units)
     settings = replace(settings, algorithm=request.algorithm)
-    data = replace(data, value=None)  # the rows take its place in memory
+    data = replace(data, value=None)  # frees memory: only the prepared rows are needed from here on
     if known is not None:
         rows, known = missing_values.drop_incomplete_heldout_rows(session, rows, known)
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
@@ -151,7 +153,7 @@ def _inputs_from_scratch(session: Session, request: Request) -> FitInputs:
 
 
 def _require_levels(session: Session, units: str, where: str) -> None:
-    """Raise DataError where a column of text has another number of levels than softmax units have states."""
+    """Raise DataError if the number of levels of a text column differs from the number of states of softmax units."""
     kind, _, states = units.partition(":")
     recoding = session.recoding
     if kind != "softmax" or recoding is None or recoding.codes:
@@ -166,7 +168,7 @@ def _require_levels(session: Session, units: str, where: str) -> None:
 
 
 def largest_moment(rows: PreparedRows, settings: Settings) -> float:
-    """What bounds the rate of the training rows: their largest moment, of counts of words what their numbers come to."""
+    """Return the bound on the learning rate: the largest moment of the training rows, or for counts of words a statistic of their counts."""
     import numpy as np
 
     from herdcli.numerics.row_selection import SelectedRows, is_sparse
@@ -183,7 +185,7 @@ def largest_moment(rows: PreparedRows, settings: Settings) -> float:
 
 
 def _load_data(session: Session, request: Request, settings: Settings) -> Artifact:
-    """The data set: its rows left where they are, if that is asked for or if they are too many for memory, or read."""
+    """Return the data set, in memory, or with its rows left in the file if that is requested or they do not fit into memory."""
     from herdcli.cli.frame.rows import streamed_rows
     from herdcli.rbm.units import unit_family
 
@@ -203,14 +205,14 @@ def _load_data(session: Session, request: Request, settings: Settings) -> Artifa
 
 
 def _request_as_read(request: Request, rows: PreparedRows) -> Request:
-    """The request, for the record: rows that are read in blocks are shuffled in blocks."""
+    """Return the request for the record, with --on-disk if rows are read, and so shuffled, in blocks."""
     import numpy as np
 
     return request if isinstance(rows.X, np.ndarray) or hasattr(rows.X, "indptr") else replace(request, on_disk=True)
 
 
 def _inputs_to_continue(session: Session, request: Request) -> FitInputs:
-    """The inputs of models that learning goes on from, whose rows are read as theirs were."""
+    """Return the inputs of models whose learning is continued; their rows are read as in the first run."""
     from herdcli.cli.frame.rows.dataset_rows import model_classes, rows_for_model
     from herdcli.rbm.model import RBM
 
@@ -240,8 +242,10 @@ def _learn_models(
     inputs: FitInputs,
     away: RemoteGroups | None,
 ) -> tuple[list[LearnedModel], dict[str, object]]:
-    """The models of a problem, which have these numbers, and what else was learned: the numbers of hidden units that were tried, and what
-    columns were freed of."""
+    """Learn the models with these unit numbers and return them with other results.
+
+    The other results are the numbers of hidden units that were tried and the scales removed from the columns.
+    """
     from herdcli.rbm import class_models
     from herdcli.rbm.learning.parallel_fits import RBMLearning
 
@@ -261,12 +265,12 @@ def _learn_models(
         groups, state, problem.settings, units, scored=inputs.scored, keep=bool(request.keep_state), map=session.map
     )
     if problem.known is not None:
-        made = [replace(one, training_energy=None) for one in made]  # what is there of a row has another free energy than the row
+        made = [replace(one, training_energy=None) for one in made]  # the known part of a row has another free energy than the whole row
     return made, more
 
 
 def _shorter_request(session: Session, request: Request, inputs: FitInputs, state: LearningState) -> Request:
-    """The request of the run of fewer epochs that a state is of: with its epochs, and with the rate that was chosen for them."""
+    """Return the request of the shorter run that a state belongs to: its number of epochs and the learning rate chosen for them."""
     from herdcli.rbm.learning.class_rows import largest_class_size
 
     fewer = inputs.settings.epochs - len(state.trace)
@@ -283,7 +287,7 @@ def _shorter_request(session: Session, request: Request, inputs: FitInputs, stat
 
 
 def _resume_with_more_epochs(session: Session, problem: LearningProblem, state: LearningState) -> LearningState:
-    """The state in the run of more epochs, of which the user is told."""
+    """Return the state extended to the larger number of epochs, and print a note."""
     from herdcli.rbm.learning.epoch_extension import extend_state
 
     settings = problem.settings

@@ -27,7 +27,7 @@ UNUSED = 3  # a row in none of the three parts
 
 
 def fit_recurrent(session: Session, request: SequencesRequest) -> None:
-    """Learn and save an `rtrbm`."""
+    """Learn a recurrent model and save it as an artifact of kind `rtrbm`."""
     from herdcli.rbm.recurrent.artifacts import recurrent_artifact
     from herdcli.rbm.recurrent.learning import RecurrentLearning, RecurrentProblem
 
@@ -55,7 +55,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
 
 
 def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRequest, settings: RecurrentSettings) -> PreparedRows:
-    """All rows in unit values, which those of split 0 standardise.  Rows of none of the parts stay, and are not looked at."""
+    """Return all rows in unit values, standardised by the rows of split 0.  Rows in no part of the split stay but are not used."""
     from herdcli.cli.frame.rows.dataset_rows import OF_MODELS, RowReading, rows_in_units
     from herdcli.rbm.units import unit_family
 
@@ -68,7 +68,7 @@ def _rows_in_units(session: Session, series: SequenceTable, request: SequencesRe
 
 
 def _warn_of_sequences(session: Session, problem: RecurrentProblem) -> None:
-    """Say what can hardly be learned from these sequences."""
+    """Warn about constant columns, sequences longer than the window, and a missing validation part."""
     console, settings = session.console, problem.settings
     lengths, constant = np.diff(problem.offsets), int(problem.constant.sum())
     if constant:

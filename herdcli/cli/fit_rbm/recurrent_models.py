@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 WANTS = ("features", "predicted")
-SWEEPS = 50  # of the chain that a row to come is drawn by
-FUTURES = 100  # sequences that a forecast is a mean over
-SPREAD = "_sd"  # what a column of standard deviations ends in
+SWEEPS = 50  # Gibbs sweeps for each sampled future row
+FUTURES = 100  # number of sampled sequences that a forecast averages
+SPREAD = "_sd"  # suffix of the names of columns of standard deviations
 
 
 @dataclass(frozen=True)
 class RecurrentRows:
-    """New rows as they came, and in the order of their sequences in unit values v (n, D)."""
+    """New rows, and their unit values v (n, D) in the order of their sequences."""
 
     rows: SequenceRows
     v: Array
 
     @property
     def held(self) -> EvaluationSequences:
-        """All of them."""
+        """All sequences, for evaluation."""
         from herdcli.rbm.recurrent.likelihood import EvaluationSequences
 
         return EvaluationSequences(self.v, self.rows.found.offsets, np.ones(len(self.v), dtype=bool))
 
 
 def load_rows(session: Session, model: RecurrentRBM, request: Applied) -> RecurrentRows:
-    """The rows of a request."""
+    """Read the new rows of a request."""
     data, key = sequence_rows.load_sequences(session, request, missing=False)
     given = sequence_rows.arrange_sequences(session, data, key, model.feature_names, model.columns, request.sequence)
     prepared = rows_for_model(session, model, replace(data, value=given.data), request)
@@ -58,7 +58,7 @@ def load_rows(session: Session, model: RecurrentRBM, request: Applied) -> Recurr
 
 
 def sequences_with_history(whole: Sequences, part: Sequences, X: Array) -> EvaluationSequences:
-    """Sequences of a part, each with the rows of its own that come before it in the whole, which lead up to it and do not count.
+    """Return the sequences of a part, each preceded by its earlier rows in the whole sequence, which are not evaluated.
 
     X  (n, D) the rows of the table in unit values.
     """
@@ -70,7 +70,7 @@ def sequences_with_history(whole: Sequences, part: Sequences, X: Array) -> Evalu
     kept, offsets = [], [0]
     for start, end in pairwise(whole.offsets.tolist()):
         found = np.flatnonzero(counted[start:end])
-        if len(found):  # from the beginning to the last one that counts
+        if len(found):  # from the first row to the last one that is evaluated
             kept.append(np.arange(start, start + found[-1] + 1))
             offsets.append(offsets[-1] + len(kept[-1]))
     rows = np.concatenate(kept)
@@ -78,7 +78,7 @@ def sequences_with_history(whole: Sequences, part: Sequences, X: Array) -> Evalu
 
 
 def apply_recurrent(session: Session, fitted: Artifact, request: Applied) -> tuple[Dataset, str]:
-    """Hidden means of every row, the row that was expected by those before it, or rows to come."""
+    """Return the hidden means of each row, its expectation given the rows before it, or forecasts, and a description for the summary."""
     from herdcli.rbm.recurrent.likelihood import expected_rows, uses_enumeration
 
     model: RecurrentRBM = fitted.value
@@ -103,7 +103,7 @@ def _output_names(model: RecurrentRBM, rows: RecurrentRows) -> list[str] | None:
 
 
 def _forecast_rows(session: Session, model: RecurrentRBM, rows: RecurrentRows, steps: int, seed: int) -> tuple[Dataset, str]:
-    """Rows that follow each sequence: means and standard deviations over sequences that are drawn on from its end."""
+    """Return forecasts of each sequence: means and standard deviations over sequences sampled from its end on."""
     from herdcli.algorithm import run_algorithm
     from herdcli.rbm.recurrent.artifacts import states_after
     from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
@@ -130,7 +130,7 @@ def _forecast_rows(session: Session, model: RecurrentRBM, rows: RecurrentRows, s
 
 
 def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tuple[Dataset, str]:
-    """New sequences."""
+    """Return new sequences and a short description for the summary."""
     from herdcli.rbm.recurrent.gibbs_chains import SequenceSampling
     from herdcli.rbm.units import unit_family
 
@@ -147,7 +147,7 @@ def sample_recurrent(session: Session, fitted: Artifact, request: Sampled) -> tu
 
 
 def with_evaluation_sequences(session: Session, artifact: Artifact, request: Judged) -> Artifact:
-    """The model with the sequences of --data, those of split 2 where they have a split; without the option as it is."""
+    """Return the model with the sequences of --data, only those of split 2 if there is a split; without --data, the model unchanged."""
     from herdcli.em.sequence.sequences import split_sequences
     from herdcli.rbm.recurrent.artifacts import heldout_sequences
 

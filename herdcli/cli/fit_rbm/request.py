@@ -1,4 +1,4 @@
-"""What a user asks of `herd fit-rbm`."""
+"""The options of `herd fit-rbm`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OF_ONE_MODEL = (
     "labels",
     "learn_variances",
 )
-IN_MEMORY = ("per_class", "folds", "labels", "layers", "below", "pairs", "recurrent", "learn_variances")  # what reads all rows at once
+IN_MEMORY = ("per_class", "folds", "labels", "layers", "below", "pairs", "recurrent", "learn_variances")  # options that need all rows in memory
 WATCHED = (
     "validate_every",
     "patience",
@@ -57,11 +57,11 @@ WATCHED = (
     "track_likelihood",
     "draw_missing",
     "model",
-)  # what layers and pairs know nothing of
+)  # options that layers and pairs do not support
 
 PER_CLASS = Condition("per_class", why="without --per-class")
 RECURRENT = Condition("recurrent", why="without --recurrent")
-NEW = Condition("is_new", why="with --continue: the model decides")  # what a model that is gone on with decides
+NEW = Condition("is_new", why="with --continue: the model decides")  # options that a continued model determines
 LOWEST = Condition("is_lowest", why="with --below: the model decides")
 ONE_LAYER = Condition("has_one_layer", why="with --layers")
 HYBRID = Condition("is_hybrid", why="without --labels hybrid")
@@ -100,21 +100,21 @@ LIKELY = OneOf(
 
 
 def _option_text(name: str) -> str:
-    """An option as it is typed."""
+    """Return an option in the form in which it is typed."""
     return "--continue" if name == "model" else f"--{name.replace('_', '-')}"
 
 
 def _are_options(value: object) -> bool:
-    """Whether a recorded value is a list of names of options."""
+    """Return whether a recorded value is a list of option names."""
     known = {each.name for each in fields(Request)}
     return isinstance(value, (list, tuple)) and all(isinstance(name, str) and name in known for name in value)
 
 
-NOT_ASKED = (  # which settings have as 0 where they are not asked for
+NOT_ASKED = (  # options whose value in Settings is 0 when they are not set
     *("average", "average_scores", "bias_rate", "chains", "fast_rate", "final_steps", "patience", "replicas", "sparsity_target"),
     *("units", "validate_every"),
 )
-FEW = 32  # hidden units of which auto learns by rpcd
+FEW = 32  # largest number of hidden units for which auto chooses rpcd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,13 +386,13 @@ class Request:
 
     @property
     def default_roles(self) -> frozenset[str]:
-        """The roles of columns that are recognised by their usual names."""
+        """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 
         return ROLES if self.per_class or self.labels or self.pairs else frozenset()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
-        """The request as it is run: one for layers or sequences is recorded otherwise; of pairs, epochs 0 are for the data to say."""
+        """Return the request as it is run: layers and sequences become requests of their own; epochs 0 of pairs are chosen from the data."""
         refuse_typed(self, typed_options)
         if self.algorithm == "auto":
             return replace(self, algorithm=self._suitable_algorithm(), suited=True).resolved(typed_options)
@@ -411,14 +411,16 @@ class Request:
 
     @staticmethod
     def unset_options(parameters: Mapping[str, object]) -> Collection[str]:
-        """The options for which 0 or null in a record stands for none: settings of pairs, of sequences and of a model that is continued are
-        recorded as they are."""
+        """Return the options whose recorded 0 or null means that they are not set.
+
+        Only the settings of pairs, of sequences and of a continued model are recorded with such values.
+        """
         typed = parameters.get("typed")
         settled = parameters.get("pairs") is True or parameters.get("recurrent") is True or isinstance(typed, list)
         return [name for name in NOT_ASKED if not (isinstance(typed, list) and name in typed)] if settled else ()
 
     def _suitable_algorithm(self) -> str:
-        """The algorithm for what is asked for: rpcd, or pt of words, where it was found to be the best and nothing asks for another."""
+        """Return the default algorithm: rpcd, or pt for words, where experiments found it best and no option requires cd."""
         from herdcli.rbm.units import unit_family
 
         other = (self.recurrent, self.pairs, self.labels not in (None, "generative"), self.mean_field != "none")
@@ -429,8 +431,11 @@ class Request:
         return "rpcd" if not any(other) and all(unit_family(name).two_state for name in units) else "cd"
 
     def resolve_for_columns(self, columns: int, visible: str) -> Request:
-        """The request for rows of so many columns of a family: auto is cd of more than FEW hidden units, whose spurious states chains from
-        rows can miss, and of many weights, whose updates by it can cost what is on."""
+        """Return the request for rows with this number of columns of a unit family; auto chooses rpcd only for small models.
+
+        With more than FEW hidden units it chooses cd, because the chains of rpcd, which start at rows, can miss spurious states.
+        With many weights it chooses cd because an update can then cost only as much as the units that are on.
+        """
         from herdcli.rbm.learning.hidden_size_search import LADDER
         from herdcli.rbm.learning.learning_problem import WIDE
         from herdcli.rbm.units import unit_family
@@ -443,22 +448,22 @@ class Request:
 
     @property
     def is_new(self) -> bool:
-        """Whether no model is gone on with."""
+        """Whether a new model is learned, not an earlier one continued."""
         return self.model is None
 
     @property
     def is_lowest(self) -> bool:
-        """Whether the layer that is learned is the lowest."""
+        """Whether the layer to learn is the lowest."""
         return self.below is None
 
     @property
     def has_one_layer(self) -> bool:
-        """Whether --hidden says the number of hidden units."""
+        """Whether --hidden sets the number of hidden units."""
         return self.layers is None
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether labels are learned by both likelihoods."""
+        """Whether labels are learned by both the generative and the discriminative likelihood."""
         return self.labels == "hybrid"
 
     @property
@@ -468,25 +473,25 @@ class Request:
 
     @property
     def has_no_words(self) -> bool:
-        """Whether rows are no counts of words."""
+        """Whether the visible units are not word counts."""
         return "words" not in (self.visible_units, self.units)
 
     def in_memory_option(self) -> str | None:
-        """The option that needs all rows in memory, if there is one."""
+        """Return the option that needs all rows in memory, or None."""
         return next((name for name in IN_MEMORY if getattr(self, name)), None)
 
     def settings(self) -> Settings:
-        """The settings of the learning, with Settings' own rate, centring and weight decay where none were typed."""
+        """Return the settings of the learning, with the defaults of Settings for rate, centring and weight decay if they are not given."""
         from herdcli.rbm.learning.hidden_size_search import LADDER
         from herdcli.rbm.settings import Settings
 
         layers: dict[str, object] = {name: getattr(self, name) or self.units for name in ("visible_units", "hidden_units")}
         if self.hidden == "auto":
-            layers["hidden"] = LADDER[-1]  # what may come
+            layers["hidden"] = LADDER[-1]  # the largest size that the search may try
         return topic_settings(Settings, self, **layers, average_scores=(self.average_scores or 0) if self.per_class else 0)
 
     def continued(self, model: RBM) -> Settings:
-        """The settings of a model that is gone on with, those that were typed in their place; epochs are those still to do."""
+        """Return the settings of a continued model, with the given options in place of its own; --epochs are added to its epochs."""
         from herdcli.rbm.settings import Settings
 
         shaping = {name for name, declaration in declarations(Request) if NEW in declaration.only}
@@ -498,9 +503,9 @@ class Request:
         return Settings(**own | typed | watched | {"hidden": model.W.shape[2], "epochs": before + self.epochs})
 
     def fitted(self, chosen: Settings, rows: int, moment: Callable[[], float] | None = None) -> Settings:
-        """Those settings with the rate, the centring and the weight decay that suit models of so many rows, where none were typed.
+        """Return the settings with a rate, centring and weight decay suited to this number of rows, where they are not given.
 
-        moment  gives the largest moment of the rows.
+        moment  returns the largest moment of the rows.
         """
         from herdcli.rbm.settings import fill_defaults
 
@@ -508,7 +513,7 @@ class Request:
         return fill_defaults(chosen, rows, **lacking, moment=moment)
 
     def resolve_pairs(self, typed_options: Collection[str]) -> Settings:
-        """What was typed, and for the rest the settings for pairs."""
+        """Return the given options, and for the others the default settings for pairs."""
         from herdcli.rbm.pairs import DEFAULTS
 
         typed = {one.name: getattr(self, one.name) for one in fields(DEFAULTS) if one.name in typed_options}
@@ -517,7 +522,7 @@ class Request:
         return replace(DEFAULTS, **typed)
 
     def pair_settings(self) -> Settings:
-        """The settings of the learning of pairs, as `resolved` has left them."""
+        """Return the settings for learning pairs, from the options as left by `resolved`."""
         from herdcli.rbm.pairs import DEFAULTS
 
         own = {each.name for each in fields(self)}
@@ -525,21 +530,21 @@ class Request:
         return replace(DEFAULTS, **asked | {"epochs": self.epochs or DEFAULTS.epochs})
 
     def with_chosen_settings(self, chosen: Settings) -> Request:
-        """The request with settings as they were chosen, for the record."""
+        """Return the request with the chosen settings, for the record."""
         own = {each.name for each in fields(self)}
         return replace(self, **{each.name: getattr(chosen, each.name) for each in fields(chosen) if each.name in own})
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayersRequest(Request):
-    """A request for layers: the model below is among the inputs of the record, and not among its options."""
+    """A request for layers, whose record has the model of --below among its inputs and not among its options."""
 
     below: str | None = input_file()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencesRequest(Request):
-    """A request for a model of sequences: options of rows that do not depend on each other are refused, and not in the record."""
+    """A request for a model of sequences; options for independent rows are refused and not recorded."""
 
     per_class: bool = unrecorded()
     folds: int | None = unrecorded()
@@ -570,7 +575,7 @@ class SequencesRequest(Request):
     model: str | None = input_file()
 
     def settled(self, typed_options: Collection[str]) -> SequencesRequest:
-        """With the settings for sequences where none were typed.  Raises BadUsage for options of other models."""
+        """Return the request with the default settings for sequences.  Raises BadUsage for options of other models."""
         from herdcli.rbm.recurrent.settings import ALGORITHMS, RecurrentSettings, fill_defaults
 
         for name in (name for name in vars(SequencesRequest)["__annotations__"] if name in typed_options):
@@ -587,7 +592,7 @@ class SequencesRequest(Request):
         return replace(self, **vars(settings))
 
     def asked(self) -> RecurrentSettings:
-        """The settings of the learning."""
+        """Return the settings of the learning."""
         from herdcli.rbm.recurrent.settings import RecurrentSettings
 
         return topic_settings(RecurrentSettings, self)

@@ -1,4 +1,4 @@
-"""Values of options of `herd fit-rbm` that have a form of their own."""
+"""Option values of `herd fit-rbm` that need their own parsers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from herdcli.cli.frame.options.declaration import Kind, parsed
 
 
 def _parse_batch_size(text: str) -> int:
-    """A number of rows, or `all`, which is 0."""
+    """Parse a number of rows, or `all`, which is 0."""
     if text == "all":
         return 0
     if not text.isdecimal() or int(text) == 0:

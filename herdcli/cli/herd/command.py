@@ -1,4 +1,4 @@
-"""herd herd: options of herding; the dynamics are in herdcli.herding."""
+"""The command `herd herd`: options for herding; the dynamics are in herdcli.herding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `herd herd` reads: data, real rows, moments or rates, each as a problem and the way its result is finished."""
+"""The inputs of `herd herd`: data, feature vectors, moments or rates, each as a herding problem with a function that assembles its result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_THRESHOLD = 0.2
 
 @dataclass(frozen=True)
 class HerdingInputs:
-    """A problem, the algorithm that herds it or a part of it, and what makes the artifact of such a part and its last state."""
+    """A herding problem, its algorithm, and the function that assembles an artifact from a part of the problem and its final state."""
 
     problem: Problem
     algorithm: type[HerdingRuns[Any, Any]]
@@ -36,7 +36,7 @@ class HerdingInputs:
 
 
 def read_inputs(session: Session, request: Request) -> HerdingInputs:
-    """The inputs that the options ask for."""
+    """Return the inputs that the options ask for."""
     if request.rates:
         return _earlier_rates(session, request.rates, request)
     data = session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
@@ -61,12 +61,12 @@ def _visible_settings(request: Request, units: int) -> visible_herding.VisibleHe
 
 
 def _binary_rows(session: Session, data: Artifact, request: Request) -> HerdingInputs:
-    """Two-state rows: one run, or one per class."""
+    """Return the inputs for binary rows: one run, or one per class."""
     from herdcli.cli.frame.rows.dataset_rows import RowReading, binary_rows
     from herdcli.herding import class_runs, dynamics, visible_herding
 
     rows = binary_rows(session, data, (0, 1), RowReading.asked(request, default=DEFAULT_THRESHOLD))
-    data = replace(data, value=None)  # two-state rows take its place in memory, and packed ones theirs
+    data = replace(data, value=None)  # frees memory: binary rows replace the data set, and packed rows replace them
     y, names = rows.labelled(data.name, "--per-class") if request.per_class else rows.unlabelled()
     scored = request.per_class
     groups = class_runs.group_rows(rows.X > 0, y, rows.split, names, per_class=scored, score_training=scored and request.score_training)
@@ -99,7 +99,7 @@ def _warn_of_pruned(session: Session, kept: int, count: int) -> None:
 
 
 def _feature_vectors(data: Artifact, request: Request) -> HerdingInputs:
-    """Rows that are real feature vectors themselves."""
+    """Return the inputs for rows that are real feature vectors."""
     from herdcli.herding import class_runs, visible_herding
 
     source = visible_herding.from_vectors(_dense_rows(data))
@@ -110,7 +110,7 @@ def _feature_vectors(data: Artifact, request: Request) -> HerdingInputs:
 
 
 def _feature_means(data: Artifact, request: Request) -> HerdingInputs:
-    """One row of feature means."""
+    """Return the inputs for --moments: one row of feature means."""
     from herdcli.herding import class_runs, visible_herding
     from herdcli.herding.binary_features import unit_count
 
@@ -125,7 +125,7 @@ def _feature_means(data: Artifact, request: Request) -> HerdingInputs:
 
 
 def _earlier_rates(session: Session, path: str, request: Request) -> HerdingInputs:
-    """The rates of an earlier run, which goes on from its last weights."""
+    """Return the inputs for the driving rates of an earlier run, which continues from its last weights."""
     from herdcli.herding import class_runs, dynamics
     from herdcli.herding.driving_rates import decouple
 

@@ -1,4 +1,4 @@
-"""What a user asks of `herd herd`."""
+"""The options of `herd herd`."""
 
 from __future__ import annotations
 
@@ -107,19 +107,19 @@ class Request:
 
     @property
     def default_roles(self) -> frozenset[str]:
-        """The roles of columns that are recognised by their usual names."""
+        """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 
         return ROLES if self.per_class else frozenset()
 
     @property
     def first_kept_iteration(self) -> int:
-        """Iterations before energies are averaged and states kept: --burn-in, else half of them."""
+        """The number of iterations before energies are averaged and states kept: --burn-in, else half of --iterations."""
         return self.iterations // 2 if self.burn_in is None else self.burn_in
 
     @property
     def visible(self) -> bool:
-        """Whether the model has no hidden units: asked for, or said by an option that only such a model has."""
+        """Whether the model has no hidden units, by --model mrf or by an option that only such models have."""
         return self.model == "mrf" or self.features == "rows" or self.moments or self.maximiser is not None
 
     @property
@@ -129,7 +129,7 @@ class Request:
 
     @property
     def can_flip(self) -> bool:
-        """Whether flipping all spins can help: of spins, in the last state."""
+        """Whether flipping all spins can help: for spin units with the variant `local`."""
         return self.variant != "safe" and self.representation != "binary"
 
     @property
@@ -139,5 +139,5 @@ class Request:
 
     @property
     def has_labelled_rows(self) -> bool:
-        """Whether the input is rows of units, which can have labels."""
+        """Whether the input consists of rows of units, which can have labels."""
         return not (self.rates or self.moments or self.features == "rows")

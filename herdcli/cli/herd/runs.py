@@ -1,4 +1,4 @@
-"""The runs of `herd herd`: one, or one for each class, of which a shard herds its own; the dynamics are in herdcli.herding."""
+"""The runs of `herd herd`: one, or one for each class, divided among shards; the dynamics are in herdcli.herding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def herd(session: Session, inputs: HerdingInputs, request: Request) -> None:
-    """Herd, and save a `herding` or a shard of one."""
+    """Run herding and save an artifact of kind `herding` or a shard of one."""
     from herdcli.herding.class_runs import HerdingShard
 
     count = inputs.problem.count
@@ -29,7 +29,7 @@ def herd(session: Session, inputs: HerdingInputs, request: Request) -> None:
 
 
 def _herd_units(session: Session, inputs: HerdingInputs, units: Sequence[int]) -> list[Herding]:
-    """The runs of these numbers."""
+    """Run herding for the units with these numbers and return one result per unit."""
     from herdcli.herding.class_runs import split_runs
 
     problem = inputs.problem.part(units)
@@ -50,7 +50,7 @@ def finish(session: Session, whole: HerdingShard, history: History, request: Req
 
 
 def _warn_of_growth(session: Session, value: Herding, reaction: str) -> None:
-    """The result is written either way; runaway weights are said, or are exit 1."""
+    """Warn about weights that grow without bound, or raise NotConverged; the result has already been written."""
     from herdcli.herding.model import GROWTH
 
     if value.decoupled:

@@ -1,4 +1,4 @@
-"""herd ica: options of independent components; the learning is in herdcli.ica."""
+"""The command `herd ica`: options for independent components; the learning is in herdcli.ica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `herd ica` learns from: rows of a data set, mixed if they are sources, whitened; and what the user is told of them."""
+"""The inputs of `herd ica`: rows of a data set, mixed if they are sources, and whitened; and messages about them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WhitenedRows:
-    """Whitened training rows Z, held-out ones, the whitening, and the known mixing if there is one.
+    """Whitened training rows Z, held-out rows, the whitening, and the known mixing if there is one.
 
-    Z  (n, D) float64; of a large file what reads it block by block.
+    Z  (n, D) float64; for a large file an object that reads it block by block.
     """
 
     Z: Array | BlockRows
@@ -49,18 +49,18 @@ class WhitenedRows:
 
     @property
     def held(self) -> Array:
-        """Z in memory, which every algorithm but ml has."""
+        """Z (n, D) in memory; only the algorithm ml can work without it."""
         assert isinstance(self.Z, np.ndarray)
         return self.Z
 
     @property
     def product(self) -> Array | None:
-        """(D, S): J @ product is a scaled permutation where the mixing was undone."""
+        """The product (D, S) of whitening and mixing; J @ product is a scaled permutation if J undoes the mixing."""
         return None if self.mixing is None else self.whitening.forward @ self.mixing
 
 
 def read_rows(session: Session, request: Request) -> WhitenedRows:
-    """The rows of split 0.  Raises DataError for too few."""
+    """Read, split and whiten the rows.  Raises DataError if there are too few."""
     artifact, data = load_data(session, request, left=on_disk.open_in_blocks(session, request))
     try:
         split = assign_splits(data, request)
@@ -73,12 +73,15 @@ def read_rows(session: Session, request: Request) -> WhitenedRows:
         error.where = error.where or artifact.name
         raise
     shape = None if request.mix or request.mixing else data.image_shape
-    names = None if request.mix else data.feature_names  # columns that were mixed are no longer those of the names
-    return WhitenedRows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs the whitened rows alone
+    names = None if request.mix else data.feature_names  # mixed columns no longer have the names of the sources
+    return WhitenedRows(Z, holdout, fitted, A, shape, names, replace(artifact, value=None))  # learning needs only the whitened rows
 
 
 def load_data(session: Session, request: Request, left: Artifact | None = None) -> tuple[Artifact, Dataset]:
-    """The data set.      left  it is there already, and its rows are in their file."""
+    """Load the data set.  left  the data set if it is already open and its rows stay in their file.
+
+    Raises DataError for sparse data.
+    """
     artifact = left or session.load(request.source, "data", kinds={"dataset"}, input_format=request.input_format, label=request.label)
     artifact = drop_zero_weights(session, artifact)
     data: Dataset = artifact.value
@@ -93,7 +96,7 @@ def _take_rows(X: Array | LazyMatrix, rows: Array) -> Array | LazyMatrix:
 
 
 def _whitened_rows(session: Session, train: Array | LazyMatrix, fitted: Whitening) -> Array | BlockRows:
-    """The rows, whitened: in memory, or as they are read."""
+    """Return the whitened rows, in memory or as an object that whitens them when they are read."""
     if not isinstance(train, np.ndarray):
         return Whitened(streamed_rows.FileRows(train), fitted)
     session.require_memory(8 * 2 * len(train) * len(fitted.forward), f"{len(train)} × {len(fitted.forward)} whitened numbers")
@@ -101,13 +104,13 @@ def _whitened_rows(session: Session, train: Array | LazyMatrix, fitted: Whitenin
 
 
 def _whitened_heldout_rows(session: Session, X: Array | LazyMatrix, test: Array, fitted: Whitening) -> Array | None:
-    """Whitened rows (h, D) float32 of split 2, which the model takes along."""
+    """Return whitened rows (h, D) float32 of split 2, which are stored in the model."""
     note_omitted_heldout_rows(session, int(np.count_nonzero(test)))
     return heldout_rows_for_model(X[thin_rows(test, block_moments.HELD)], fitted)
 
 
 def note_omitted_heldout_rows(session: Session, count: int) -> None:
-    """Say that not all of so many rows of split 2 stay with the model."""
+    """Print a note if only a part of `count` rows of split 2 is stored in the model."""
     if count > block_moments.HELD:
         session.console.note(
             f"{group_digits(block_moments.HELD)} of {group_digits(count)} rows of split 2, evenly spread, are stored in the model"
@@ -115,24 +118,24 @@ def note_omitted_heldout_rows(session: Session, count: int) -> None:
 
 
 def heldout_rows_for_model(X: Array, fitted: Whitening) -> Array | None:
-    """Held-out rows as the model has them."""
+    """Return the held-out rows in the form in which the model stores them: whitened float32, or None if there are none."""
     return fitted.apply(X).astype(np.float32) if len(X) else None
 
 
 def has_no_heldout(request: Request, given: bool) -> bool:
-    """Whether no rows are held out: of rows in time, and of earlier histories, without a split of their own.  given  they have one."""
+    """Return whether no rows are held out: time series, and old records without a split.  given  the data have a split."""
     return request.split is None and not given and (request.algorithm == "sobi" or dataset_preparation.current_split_rule().by_class)
 
 
 def assign_splits(data: Dataset, request: Request) -> Array:
-    """The part of each row."""
+    """Return the split of each row."""
     if has_no_heldout(request, data.split is not None):
         return np.full(len(data.X), TRAIN, dtype=np.uint8)
     return dataset_preparation.assign_splits(data, request.split, request.seed)
 
 
 def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tuple[Array | LazyMatrix, Array | None]:
-    """The rows, mixed where the columns are sources, and the mixing matrix that is known."""
+    """Return the rows, mixed if --mix says that the columns are sources, and the known mixing matrix."""
     if request.mix and isinstance(X, np.ndarray):
         kind, b = request.mix
         A = mixing_matrices.random(X.shape[1], seed=request.seed) if kind == "random" else mixing_matrices.instamix(X.shape[1], b)
@@ -146,7 +149,7 @@ def mix_sources(session: Session, X: Array | LazyMatrix, request: Request) -> tu
 
 
 def _fit_whitening(session: Session, X: Array | LazyMatrix, request: Request) -> Whitening:
-    """The whitening of the rows; tells of columns that are constant and of directions that were dropped."""
+    """Fit the whitening and report constant columns and dropped directions."""
     require_enough(len(X), X.shape[1], request)
     rows_of = X if isinstance(X, np.ndarray) else streamed_rows.FileRows(X)
     fitted = fit_whitening(rows_of, request, session.map)
@@ -156,12 +159,12 @@ def _fit_whitening(session: Session, X: Array | LazyMatrix, request: Request) ->
 
 
 def whitening_method(request: Request) -> Method:
-    """How rows are whitened."""
+    """Return the whitening method."""
     return request.whiten or ("pca" if request.components else "zca")
 
 
 def require_enough(rows: int, columns: int, request: Request) -> None:
-    """Raise DataError for too few rows."""
+    """Raise DataError if there are too few rows."""
     least = request.count or (1 if request.share else columns)
     if rows <= least:
         what = f"{least} components" if request.count else f"{columns} columns"
@@ -169,7 +172,7 @@ def require_enough(rows: int, columns: int, request: Request) -> None:
 
 
 def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: Map = map) -> Whitening:
-    """The whitening of rows, or of their moments."""
+    """Return the whitening of rows, or of their moments."""
     method, count, share = whitening_method(request), request.count, request.share
     if isinstance(rows, RowMoments):
         return whitening.whitening_from_moments(rows, method=method, components=count, share=share, log=request.log)
@@ -177,7 +180,7 @@ def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: M
 
 
 def report_whitening(session: Session, fitted: Whitening, constant: Array, request: Request) -> None:
-    """Say which columns are constant and which directions were dropped.  Raises DataError for a centring that cannot do without them."""
+    """Report constant columns and dropped directions.  Raises DataError if directions are dropped and --whiten centre needs them all."""
     columns, method = fitted.mean.size, whitening_method(request)
     least = request.count or columns
     if request.share:

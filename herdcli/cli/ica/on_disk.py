@@ -1,4 +1,4 @@
-"""Rows of a large file that stay in it while `herd ica --algorithm ml` goes over them block by block."""
+"""Rows of a large file that stay in the file while `herd ica --algorithm ml` reads them block by block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNBOUNDED = 1 << 62
 
 
 def open_in_blocks(session: Session, request: Request) -> Artifact | None:
-    """A data set whose rows are read in stretches; None where the input is small, is asked for otherwise, or can only be read whole."""
+    """Return a data set whose rows are read in blocks; None if it is small, must be read whole, or the options need it in memory."""
     if (
         request.algorithm != "ml"
         or request.mix
@@ -31,7 +31,7 @@ def open_in_blocks(session: Session, request: Request) -> Artifact | None:
         if not source.regular or source.size < lazy_matrix.LEAST:
             return None
         by_class = request.split is not None and dataset_preparation.is_stratified(request.split)
-        drawn_by_labels = by_class and source.head.startswith(b"\x89HDF")  # labels may have any name there
+        drawn_by_labels = by_class and source.head.startswith(b"\x89HDF")  # the labels may have any name in HDF5
     if drawn_by_labels:
         return None
     found = session.enter_until_end(

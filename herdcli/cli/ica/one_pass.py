@@ -1,4 +1,4 @@
-"""`herd ica --one-pass`: whitening by moments of blocks of rows, which are units; a shard makes those of its own."""
+"""`herd ica --one-pass`: whitening from the moments of blocks of rows; blocks are the units, and each shard reads its own."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileBlocks:
-    """Rows of files, which are read when their blocks are.  use  (n,)."""
+    """Blocks of rows that are read from files when needed.  use  (n,)."""
 
     found: RowRanges
     use: Array
 
     def take(self, first: int, last: int) -> Iterator[MomentBlock]:
-        """Blocks first … last − 1, read together."""
+        """Read blocks first to last − 1 together and yield them one by one."""
         begin = first * BLOCK
         X = self.found.read(begin, min(last * BLOCK, self.found.count)).X
         for at in range(0, len(X), BLOCK):
@@ -46,7 +46,7 @@ class FileBlocks:
 
 @dataclass(frozen=True)
 class MomentRows:
-    """Rows that are to be summed up, and what is known of them before.  split  (n,)."""
+    """The rows whose moments are computed, with their split (n,) and the names of their columns."""
 
     source: MemoryBlocks | FileBlocks
     split: Array
@@ -57,7 +57,7 @@ class MomentRows:
 
 
 def sum_and_learn(session: Session, request: Request) -> None:
-    """Sum up this run's blocks, and save an `ica` or a shard of the moments."""
+    """Compute the moments of this run's blocks, and save an artifact of kind `ica` or a shard of the moments."""
     with streamed_rows.open_ranges(session, request.source, input_format=request.input_format, label=request.label) as found:
         rows = None if found is None else _rows_in_files(session, request, found)
         try:
@@ -68,7 +68,7 @@ def sum_and_learn(session: Session, request: Request) -> None:
 
 
 def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> MomentRows | None:
-    """Rows that stay in their files; None where all of them must be seen to read one."""
+    """Return rows that stay in their files; None if reading one row requires all of them."""
     from herdcli.cli.frame.rows.column_order import warn_of_weights
     from herdcli.cli.ica import inputs
 
@@ -89,7 +89,7 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Mom
 
 
 def _rows_in_memory(session: Session, request: Request) -> MomentRows:
-    """All rows."""
+    """Return all rows, in memory."""
     from herdcli.cli.ica import inputs
 
     artifact, data = inputs.load_data(session, request)
@@ -126,7 +126,7 @@ def _sum_blocks(session: Session, request: Request, rows: MomentRows) -> None:
 
 
 def finish(session: Session, whole: ICAShard, history: History, request: Request) -> None:
-    """Whiten by the moments of all blocks, learn from the rows that were kept, and save the filters."""
+    """Whiten by the moments of all blocks, learn from the stored rows, and save the filters."""
     from herdcli.cli.ica import inputs, runs
 
     total = block_moments.add_parts(whole.parts)

@@ -1,4 +1,4 @@
-"""What a user asks of `herd ica`."""
+"""The options of `herd ica`."""
 
 from __future__ import annotations
 
@@ -232,21 +232,21 @@ class Request:
 
     @property
     def default_roles(self) -> frozenset[str]:
-        """The roles of columns that are recognised by their usual names."""
+        """The column roles that are recognised by their usual names."""
         return frozenset()
 
     @property
     def share(self) -> float | None:
-        """The share of the variance that --components asks for, as P %."""
+        """The fraction of the variance that --components P% asks for, else None."""
         return self.components if isinstance(self.components, float) else None
 
     @property
     def count(self) -> int | None:
-        """The number of components that it asks for, as N."""
+        """The number of components that --components N asks for, else None."""
         return self.components if isinstance(self.components, int) else None
 
     def learning_settings(self, dimensions: int) -> LearningSettings:
-        """The settings of minibatch learning, of rows of so many dimensions."""
+        """Return the settings of minibatch learning for rows of this number of dimensions."""
         from herdcli.ica import defaults
         from herdcli.ica.problem import LearningSettings
 
@@ -259,5 +259,5 @@ class Request:
 
     @property
     def keeps_rows_with_workers(self) -> bool:
-        """Whether other processes can share the work: the rows of ml, or blocks of the rows that are read once."""
+        """Whether other processes can share the work: with the rows of ml, or with blocks of rows that are read once."""
         return self.algorithm == "ml" or self.one_pass

@@ -1,4 +1,4 @@
-"""The run of `herd ica`: the algorithm that was asked for, and its end as an artifact; the learning is in herdcli.ica."""
+"""The run of `herd ica`: it runs the chosen algorithm and saves the result; the learning is in herdcli.ica."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from herdcli.cli.ica.request import Request
     from herdcli.ica.results import ICAFit
 
-ITERATIONS, TOLERANCE, FASTICA_TOLERANCE, NOISE = 1000, 1e-7, 1e-4, 0.1  # where nothing is said of them
-PASSES, GAIN = 100, 1e-6  # of --posterior gaussian
+ITERATIONS, TOLERANCE, FASTICA_TOLERANCE, NOISE = 1000, 1e-7, 1e-4, 0.1  # defaults
+PASSES, GAIN = 100, 1e-6  # defaults of --posterior gaussian
 
 
 def learn_filters(session: Session, rows: WhitenedRows, request: Request) -> None:
-    """Learn, and save an `ica`.  Filters from before a breakdown are saved too, and the command ends with its error."""
+    """Learn filters and save an artifact of kind `ica`.
+
+    If learning breaks down, the last good filters are saved, and the command ends with the error.
+    """
     from herdcli.ica.results import build_artifact
 
     found = (_fit_to_convergence if request.algorithm in CONVERGING else _fit_by_schedule)(session, rows, request)
@@ -44,7 +47,7 @@ def _convergence_warning(fit: ICAFit, request: Request) -> str:
 
 
 def _fit_to_convergence(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
-    """ml, fastica, picard, sobi: square models."""
+    """Fit a square model by ml, fastica, picard or sobi."""
     D, M, algorithm = len(rows.whitening.forward), request.filters, request.algorithm
     if M not in (None, D):
         hint = "--algorithm ebm, infomax or sparse-coding"
@@ -99,7 +102,7 @@ def _fit_with_library(session: Session, rows: WhitenedRows, request: Request) ->
 
 
 def _fit_gaussian_posterior(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
-    """sparse-coding by EM with a Gaussian posterior for each row."""
+    """Fit sparse-coding by EM with a Gaussian posterior for each row."""
     from herdcli.ica.variational_sparse_coding import CodingProblem, VariationalCoding
 
     task = CodingProblem(
@@ -116,7 +119,7 @@ def _fit_gaussian_posterior(session: Session, rows: WhitenedRows, request: Reque
 
 
 def _fit_by_schedule(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
-    """infomax, ebm, equil, sparse-coding: by minibatches at rates that are given."""
+    """Fit infomax, ebm, equil or sparse-coding by minibatches with a schedule of learning rates."""
     from herdcli.ica import stochastic_learning
     from herdcli.ica.problem import LearningProblem
     from herdcli.ica.sparse_coding import DictionaryLearning, SparseCodingProblem

@@ -1,4 +1,4 @@
-"""Values of the options of `herd ica` that have a form of their own: how they are read and written."""
+"""Option values of `herd ica` that need their own parsers, with their formats."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _parse_scale(text: str) -> float:
 
 
 def _parse_components(text: str) -> int | float:
-    """A count, or as a float the share of P %."""
+    """Parse a count, or a percentage, which is returned as a fraction (float)."""
     number = text.removesuffix("%")
     try:
         value = float(number) / 100.0 if number != text else int(number)
@@ -74,12 +74,12 @@ def _format_mix(mix: tuple[str, float]) -> str:
 
 
 def _format_components(components: int | float) -> str:
-    """A share as the percentage whose hundredth it is."""
+    """Format a count, or a fraction as the percentage from which it is parsed again exactly."""
     if isinstance(components, int):
         return str(components)
     percent = 100.0 * components
     near = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
-    return f"{format_number(next((each for each in near if each / 100.0 == components), percent))}%"  # every share that a percentage makes
+    return f"{format_number(next((each for each in near if each / 100.0 == components), percent))}%"  # covers every fraction that a percentage gives
 
 
 COMPONENTS = parsed("N|P%", _parse_components, _format_components)

@@ -1,4 +1,4 @@
-"""`herd kernel-herd FILE --block-rows N` of many rows: a sketch of each block, which adds up, and atoms among a sample of the rows."""
+"""`herd kernel-herd FILE --block-rows N` for many rows: additive sketches of the blocks, and atoms chosen from a sample of the rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def uses_sketch(session: Session, request: Request, kernel: Kernel, rows: int, columns: int) -> bool:
-    """Whether all rows go into one sketch: where nystrom is asked for, and by default where all pairs of rows would cost more."""
+    """Return whether one sketch represents all rows: with --embedding nystrom, and by default if all pairs of rows would cost more."""
     from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
     from herdcli.quadrature.kernels.point_sums import depends_on_moments
 
@@ -36,7 +36,7 @@ def uses_sketch(session: Session, request: Request, kernel: Kernel, rows: int, c
 
 
 def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: Array, kernel: Kernel, layout: TreeLayout) -> SketchShard:
-    """The sketches of this run's units.  basis (n, d): rows in scaled columns that landmarks are drawn from."""
+    """Return the sketches of this run's units.  basis  (n, d) rows in scaled columns from which landmarks are sampled."""
     import numpy as np
 
     from herdcli.quadrature.embeddings import block_sketches, stream_sketch
@@ -65,13 +65,13 @@ def sketch_blocks(session: Session, request: Request, rows: IndexedRows, basis: 
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """`block_sketches.RowBlockSource` of rows."""
+    """Rows as a `block_sketches.RowBlockSource`."""
 
     rows: IndexedRows
     size: int
 
     def block(self, number: int) -> tuple[Array, Array, int]:
-        """A block's rows in scaled columns, with weights."""
+        """Return the rows of a block in scaled columns, their weights, and the number of the first row."""
         first = number * self.size
         X, weights = self.rows.read(first, min(first + self.size, self.rows.count))
         return X / self.rows.scale, weights, first

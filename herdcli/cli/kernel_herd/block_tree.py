@@ -1,4 +1,4 @@
-"""`herd kernel-herd FILE --block-rows N`: blocks of a file's rows as units, of which a shard reads its own, and a tree of their unions."""
+"""`herd kernel-herd FILE --block-rows N`: blocks of a file's rows, divided among shards, and a tree that merges their atoms."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def uses_block_tree(request: Request) -> bool:
-    """Whether rows are herded in blocks and then as a tree."""
+    """Return whether atoms are chosen in blocks of rows and then merged in a tree."""
     return request.block_rows is not None and request.target == "rows"
 
 
 def select_in_blocks(session: Session, request: Request) -> None:
-    """Choose atoms of this run's blocks, and save `samples` or a shard of them."""
+    """Choose atoms from this run's blocks, and save an artifact of kind `samples` or a shard of one."""
     from herdcli.quadrature.rules.merge_tree import BlocksShard
 
     with indexed_rows.open_rows(session, request) as rows:
@@ -58,7 +58,7 @@ def select_in_blocks(session: Session, request: Request) -> None:
 
 
 def _empty_shard(session: Session, request: Request, rows: IndexedRows, layout: TreeLayout) -> None:
-    """A shard without blocks, which nothing is told from."""
+    """Save a shard without blocks, for which no scales or lengths are computed."""
     from herdcli.quadrature.embeddings.block_sketches import SketchShard
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
     from herdcli.quadrature.rules.merge_tree import BlocksShard
@@ -78,7 +78,7 @@ def _tree_layout(request: Request, rows: int) -> TreeLayout:
 
 
 def _build_nodes(session: Session, request: Request, rows: IndexedRows, units: range, kernel: Kernel) -> list[TreeNode]:
-    """The nodes of these units."""
+    """Return the tree nodes of these units."""
     from herdcli.quadrature.rules import merge_tree
 
     layout = _tree_layout(request, rows.count)
@@ -98,7 +98,7 @@ def _block_settings(session: Session, request: Request, kernel: Kernel, rows: in
 
 
 def finish(session: Session, whole: BlocksShard, history: History, request: Request) -> None:
-    """Herd the atoms of all blocks, and save those that are chosen of them."""
+    """Merge the atoms of all blocks, and save those that are chosen from them."""
     from herdcli.quadrature import result_assembly, selection, selection_problem
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
     from herdcli.quadrature.rules import merge_tree
@@ -132,13 +132,13 @@ def finish(session: Session, whole: BlocksShard, history: History, request: Requ
 
 @dataclass(frozen=True)
 class RowLeaves:
-    """`merge_tree.LeafSource` of rows."""
+    """Rows as a `merge_tree.LeafSource`."""
 
     rows: IndexedRows
     size: int
 
     def leaf(self, node: int) -> TreeNode | tuple[Array, Array, int]:
-        """A block's rows in scaled columns; a node without atoms where they have no weight."""
+        """Return the rows of a block in scaled columns, their weights and first number; a node without atoms if all weights are 0."""
         from herdcli.quadrature.rules.merge_tree import TreeNode
 
         first = node * self.size
@@ -149,7 +149,10 @@ class RowLeaves:
 
 
 def _scaled_sample(session: Session, request: Request, rows: IndexedRows) -> tuple[Array, Kernel]:
-    """Rows (n, d) in scaled columns, and the kernel with its length, told from all rows or from stretches evenly spread over many."""
+    """Return rows (n, d) in scaled columns and the kernel with its length scale.
+
+    Scales and lengths come from all rows, or from ranges of rows evenly spread over a large file.
+    """
     from herdcli.quadrature.kernels.kernel_functions import check_definite
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales, parse_kernel
 

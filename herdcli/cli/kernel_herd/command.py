@@ -1,4 +1,4 @@
-"""herd kernel-herd: options of kernel herding; choosing atoms is in herdcli.quadrature."""
+"""The command `herd kernel-herd`: options for kernel herding; the choice of atoms is in herdcli.quadrature."""
 
 from __future__ import annotations
 

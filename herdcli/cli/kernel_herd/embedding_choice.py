@@ -1,4 +1,4 @@
-"""How `herd kernel-herd` comes to the mean embedding of large data: by --embedding, or by default, and what is told of it."""
+"""The choice of how `herd kernel-herd` computes the mean embedding of large data, by --embedding or by default, and its messages."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from herdcli.quadrature.samples import Samples
     from herdcli.quadrature.selection_problem import SelectionGroup
 
-TOLD = 1.0  # seconds of all pairs from which on they are told
-KEPT, KEPT_VALUES = 100_000, 10_000_000  # rows and values that candidates of a sketch have at most, unless 20 for each atom are more
-LANDMARKS, MOST_LANDMARKS = 1000, 4000  # beyond: as many as atoms, within these
+TOLD = 1.0  # CPU seconds for all pairs above which the time is printed
+KEPT, KEPT_VALUES = 100_000, 10_000_000  # maximum rows and values of a sketch's candidates, unless 20 per atom are more
+LANDMARKS, MOST_LANDMARKS = 1000, 4000  # default number of landmarks: as many as atoms, within these limits
 
 
 def choose_embedding(
     session: Session, request: Request, kernel: Kernel, groups: list[SelectionGroup], earlier: Artifact | None
 ) -> EmbeddingApproximation | None:
-    """How μ is approximated where that costs less than all pairs; None where all groups are exact."""
+    """Return the approximation of the mean embedding μ if it costs less than all pairs; None if all groups are exact."""
     from herdcli.quadrature.targets import RowTarget
 
     if earlier is not None:
@@ -38,7 +38,7 @@ def choose_embedding(
 def choose_embedding_for_sizes(
     session: Session, request: Request, kernel: Kernel, sizes: list[tuple[int, int, int]]
 ) -> EmbeddingApproximation | None:
-    """The same of groups with so many candidates, rows and columns."""
+    """Return the approximation of μ for groups with these numbers of candidates, rows and columns; None if all are exact."""
     from herdcli.quadrature.embeddings import approximation, random_fourier
     from herdcli.quadrature.kernels.point_sums import depends_on_moments
 
@@ -67,7 +67,7 @@ def choose_embedding_for_sizes(
 
 
 def _embedding_of_extended_samples(request: Request, earlier: Samples) -> EmbeddingApproximation | None:
-    """That of the samples that are extended, whose embedding is in their state.  Raises BadUsage where another was asked for."""
+    """Return the embedding of the samples that are extended.  Raises BadUsage if --embedding asks for another."""
     from herdcli.quadrature.embeddings import approximation
 
     have = earlier.embedding or "exact"
@@ -80,7 +80,7 @@ def _embedding_of_extended_samples(request: Request, earlier: Samples) -> Embedd
 
 
 def note_embedding_error(session: Session, value: Samples) -> None:
-    """Say what an approximate embedding may have added, of the group where that is most."""
+    """Report the largest possible error of an approximate embedding, for the group where it is largest."""
     from herdcli.quadrature.embeddings.approximation import parse_embedding
 
     summary, found = value.summary, parse_embedding(value.embedding or "exact")

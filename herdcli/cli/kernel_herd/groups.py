@@ -1,4 +1,4 @@
-"""The groups of `herd kernel-herd`: one, or one for each value of --by, of which a shard does its own."""
+"""The groups of `herd kernel-herd`: one, or one for each value of --by, divided among shards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def select_atoms(session: Session, inputs: SelectionInputs, request: Request) -> None:
-    """Choose atoms, and save `samples` or a shard of them."""
+    """Choose atoms, and save an artifact of kind `samples` or a shard of one."""
     from herdcli.quadrature.result_assembly import SamplesShard
 
     count = len(inputs.group_names or "1")
@@ -40,7 +40,7 @@ def select_atoms(session: Session, inputs: SelectionInputs, request: Request) ->
 def _select_for_groups(
     session: Session, inputs: SelectionInputs, whole: SelectionProblem, units: Sequence[int], request: Request
 ) -> list[Samples]:
-    """The atoms of the groups of these numbers."""
+    """Return the atoms of the groups with these numbers."""
     from herdcli.quadrature import result_assembly, selection
 
     names = inputs.group_names

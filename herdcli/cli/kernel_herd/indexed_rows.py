@@ -1,4 +1,4 @@
-"""Rows of `herd kernel-herd --block-rows` by their numbers: of files where they are, of everything else in memory."""
+"""Rows of `herd kernel-herd --block-rows`, accessed by number: read from files that support it, else in memory."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.schema import Array
 
-BASIS_ROWS, STRETCHES = 1 << 16, 16  # rows that lengths and scales are told from, and into how many stretches they are spread
+BASIS_ROWS, STRETCHES = 1 << 16, 16  # number of rows from which length scales and column scales are computed, and the number of ranges they come from
 
 
 @dataclass
 class IndexedRows:
-    """Rows of a file or in memory, by their numbers, with weights."""
+    """Rows of a file or in memory, accessed by number, with weights."""
 
     count: int
     names: list[str] | None
@@ -41,14 +41,14 @@ class IndexedRows:
 
     @property
     def columns(self) -> int:
-        """How many columns the rows have."""
+        """The number of columns."""
         if self.names is not None:
             return len(self.names)
         X = self.X if self.ranges is None else self.ranges.artifact.value.X
         return 0 if X is None else int(X.shape[1])
 
     def read(self, start: int, stop: int) -> tuple[Array, Array]:
-        """Rows [start, stop) (n, d) and their weights (n,)."""
+        """Read rows [start, stop) (n, d) and their weights (n,)."""
         if self.ranges is None:
             if self.X is None or self.weights is None:
                 raise ValueError("there are no rows")
@@ -70,7 +70,7 @@ class IndexedRows:
 
 @contextmanager
 def open_rows(session: Session, request: Request) -> Iterator[IndexedRows]:
-    """The rows of INPUT: of files where they are, of everything else in memory."""
+    """Open the rows of INPUT: left in files that can be read in ranges, else in memory."""
     whole = session.missing is not None or "categorical" in session.given or request.source == "-"
     with (
         row_ranges.open_ranges(
@@ -112,7 +112,7 @@ def _rows_in_memory(session: Session, request: Request) -> IndexedRows:
 
 
 def sample_of_rows(rows: IndexedRows) -> Array:
-    """All rows (n, d), or 16 stretches of 4,096 spread over them."""
+    """Return all rows (n, d), or 16 ranges of 4,096 rows spread over them."""
     if rows.count <= BASIS_ROWS:
         return rows.read(0, rows.count)[0]
     size = BASIS_ROWS // STRETCHES

@@ -1,4 +1,4 @@
-"""What `herd kernel-herd` reads: rows, target, candidates and earlier samples, as a problem."""
+"""The inputs of `herd kernel-herd`: rows, target, candidates and earlier samples, combined into a selection problem."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
-NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # rows up to which ‖μ‖² is exact by default, and drawn beyond
+NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # up to this many rows ‖μ‖² is exact by default; above, it is estimated from this many
 
 
 @dataclass(frozen=True)
 class SelectionInputs:
-    """A problem, and for each of its groups the input's rows of its candidates (None: they are no rows of the input).
+    """A selection problem, and for each group the input rows of its candidates (None: the candidates are not input rows).
 
-    problem  None for a shard without groups, which needs none.   left_out  columns of a sampler that are no coordinates.
+    problem   None for a shard without groups.
+    left_out  columns of a sampler that are not coordinates.
     """
 
     problem: SelectionProblem | None
@@ -51,7 +52,7 @@ class SelectionInputs:
 
 @dataclass(frozen=True)
 class _InputRows:
-    """Rows of INPUT, and the names of their columns."""
+    """The rows of INPUT and the names of their columns."""
 
     rows: WeightedRows
     feature_names: list[str] | None
@@ -65,7 +66,7 @@ class _InputRows:
 
 
 def read_problem(session: Session, request: Request) -> SelectionInputs:
-    """The problem that the options ask for."""
+    """Return the problem that the options ask for."""
     from herdcli.quadrature import selection_problem
     from herdcli.quadrature.kernels.joint_kernels import MARK
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
@@ -109,7 +110,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
 
 
 def _full_kernel_text(request: Request, data: _InputRows | None) -> str:
-    """The kernel's text, that on labels behind it."""
+    """Return the text of the kernel, with the kernel on labels appended if there is one."""
     from herdcli.quadrature.kernels.joint_kernels import MARK, default_label_kernel
 
     if request.label is None or data is None or MARK in request.kernel:
@@ -118,7 +119,7 @@ def _full_kernel_text(request: Request, data: _InputRows | None) -> str:
 
 
 def refuse_inexact(session: Session, kernel: Kernel) -> None:
-    """Raise BadUsage under --exact for a kernel that it does not work with."""
+    """Raise BadUsage under --exact if the kernel does not support it."""
     from herdcli.quadrature.kernels.kernel_parsing import inexact_part
 
     part = inexact_part(kernel)
@@ -127,7 +128,7 @@ def refuse_inexact(session: Session, kernel: Kernel) -> None:
 
 
 def _target_and_candidates(session: Session, request: Request, data: _InputRows | None) -> tuple[Target, Array | None]:
-    """The target, and the candidates (N, d) where they are others than the target's rows."""
+    """Return the target, and the candidates (N, d) if they differ from the target's rows."""
     given = _read_candidates(session, request.candidates, data) if request.candidates and not request.made else None
     target = _parse_target(session, request, given, data)
     if request.made:
@@ -142,7 +143,7 @@ def _target_and_candidates(session: Session, request: Request, data: _InputRows 
 
 
 def _read_candidates(session: Session, path: str, data: _InputRows | None) -> Array:
-    """The candidates of a file, their columns in the order of the rows'."""
+    """Read the candidates of a file, with columns in the order of the rows' columns."""
     X, names = read_table(session, path, "candidates")
     if data is None:
         return X
@@ -151,7 +152,7 @@ def _read_candidates(session: Session, path: str, data: _InputRows | None) -> Ar
 
 
 def _parse_target(session: Session, request: Request, given: Array | None, data: _InputRows | None) -> Target:
-    """The target of the option's text, in as many columns as are known of."""
+    """Return the target that --target names, with the number of columns known from the options and inputs."""
     from herdcli.quadrature.targets import RowTarget
 
     if request.target == "rows" and data is not None:
@@ -161,14 +162,14 @@ def _parse_target(session: Session, request: Request, given: Array | None, data:
 
 
 def _column_scale(session: Session, request: Request, data: _InputRows | None, target: Target, given: Array | None) -> Array:
-    """(d,) what columns are divided by."""
+    """Return the divisors (d,) of the columns."""
     return choose_scale(
         session, request, _scale_basis(data, target, given), None if data is None else data.feature_names, rows=data is not None
     )
 
 
 def choose_scale(session: Session, request: Request, basis: Array, names: list[str] | None, *, rows: bool = True) -> Array:
-    """(d,) what columns are divided by, told from points (n, d)."""
+    """Return the divisors (d,) of the columns, computed from points (n, d), and warn about a dominant column."""
     from herdcli.quadrature.input_preparation import column_scales, dominant_column
 
     if request.scale == "none" and rows and (found := dominant_column(basis)) is not None:
@@ -183,7 +184,7 @@ def choose_scale(session: Session, request: Request, basis: Array, names: list[s
 
 
 def _scale_basis(data: _InputRows | None, target: Target, given: Array | None) -> Array:
-    """Points that scales and bandwidths are told from: the rows, else the candidates, else the corners of the target's box."""
+    """Return the points for scales and bandwidths: the rows, else the candidates, else the corners of the target's box."""
     if data is not None:
         return data.rows.X
     return given if given is not None else np.stack(target.box())
@@ -192,7 +193,7 @@ def _scale_basis(data: _InputRows | None, target: Target, given: Array | None) -
 def _scaled_groups(
     request: Request, data: _InputRows | None, target: Target, given: Array | None, scale: Array
 ) -> tuple[list[SelectionGroup], list[Array | None]]:
-    """The groups of the problem in scaled columns, and the input's rows of their candidates."""
+    """Return the groups of the problem in scaled columns, and the input rows of their candidates."""
     from herdcli.quadrature import row_groups
     from herdcli.quadrature.targets import RowTarget
 
@@ -205,7 +206,7 @@ def _scaled_groups(
 def _stein_groups(
     kernel: SteinKernel, request: Request, data: _InputRows | None, scale: Array
 ) -> tuple[Kernel, list[SelectionGroup], list[Array | None]]:
-    """A Stein kernel with its metric, and the groups of the problem, in scaled columns."""
+    """Return a Stein kernel with its metric, and the groups of the problem in scaled columns."""
     from herdcli.quadrature import row_groups
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales
 
@@ -218,7 +219,7 @@ def _stein_groups(
 def _suitable_kernel(
     kernel: Kernel, request: Request, data: _InputRows | None, target: Target, given: Array | None, scale: Array
 ) -> Kernel:
-    """The kernel, its length scale chosen, once it is known to suit all points.  Rows are scaled already."""
+    """Return the kernel with its length scale, after checking that it suits all points.  The rows of `data` are already scaled."""
     from herdcli.quadrature.kernels.kernel_functions import check_definite
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales
 
@@ -231,7 +232,7 @@ def _suitable_kernel(
 
 
 def selection_settings(session: Session, request: Request, norm: int, approximate: EmbeddingApproximation | None) -> SelectionSettings:
-    """The rule and what goes with it."""
+    """Return the settings of the selection: the rule, its options and the approximation of the embedding."""
     from herdcli.quadrature import selection_problem
     from herdcli.quadrature.rules import sequential_rules
 
@@ -240,7 +241,7 @@ def selection_settings(session: Session, request: Request, norm: int, approximat
 
 
 def _step_sizes(session: Session, request: Request) -> tuple[float, ...]:
-    """Step sizes as numbers."""
+    """Return the step sizes of --step as numbers."""
     if request.rule != "step" or request.rates is None:
         return ()
     kind, _, text = request.rates.partition(":")
@@ -258,7 +259,7 @@ def _step_sizes(session: Session, request: Request) -> tuple[float, ...]:
 
 
 def norm_sample_size(text: str | None, target: Target, given: Array | None) -> int:
-    """Rows that ‖μ‖² is estimated from, 0 for none."""
+    """Return the number of rows from which ‖μ‖² is estimated; 0 if it is exact."""
     from herdcli.quadrature.targets import RowTarget
 
     if text is not None:
@@ -267,7 +268,7 @@ def norm_sample_size(text: str | None, target: Target, given: Array | None) -> i
 
 
 def read_input_rows(session: Session, request: Request) -> _InputRows:
-    """INPUT, its weights and groups."""
+    """Read INPUT, its weights and its groups."""
     from herdcli.quadrature import row_groups
 
     artifact = _load_input(session, request)
@@ -291,7 +292,7 @@ def read_input_rows(session: Session, request: Request) -> _InputRows:
     S: Array | None = None
     if request.uses_scores:
         X, names, S = stein_scores.read_scores(session, request.scores, X, names, artifact.name)
-        weights = None  # a sampler's rows are candidates, not a law
+        weights = None  # a sampler's rows are candidates, they do not define the distribution
     try:
         return _InputRows(row_groups.weigh_rows(X, weights, group, group_names), names, artifact, S, left_out)
     except DataError as error:
@@ -300,7 +301,7 @@ def read_input_rows(session: Session, request: Request) -> _InputRows:
 
 
 def _group_column(artifact: Artifact, names: list[str] | None, by: str) -> str:
-    """The column that --by names; of chains the one that numbers them, whatever the program that wrote it calls it."""
+    """Return the column that --by names; for `chain`, the column of chain numbers under the name that the sampler gave it."""
     there = [*(names or []), *(getattr(artifact.value, "columns", None) or {})]
     return sampler_chains.chain_column(there) or by if by == "chain" and getattr(artifact.value, "y", None) is None else by
 
@@ -308,10 +309,10 @@ def _group_column(artifact: Artifact, names: list[str] | None, by: str) -> str:
 def _split_groups(
     artifact: Artifact, X: Array, names: list[str] | None, by: str
 ) -> tuple[Array, list[str] | None, Array, list[str] | None]:
-    """The matrix (n, d), the groups (n,) that the rows are in, and their names if they are classes."""
+    """Return the matrix (n, d), the group of each row (n,), and the names of the groups if they are classes."""
     value = artifact.value
     y, further = getattr(value, "y", None), getattr(value, "columns", None) or {}
-    # A text's column of that name was read as its labels; files that are sealed, or stay on disk, have theirs already.
+    # In text, the column of that name was read as the labels; sealed files and files left on disk have their own labels.
     own = by == "y" or not (artifact.sealed or by in (names or ()))
     if y is not None and own:
         return X, names, y, getattr(value, "class_names", None)
@@ -322,7 +323,7 @@ def _split_groups(
 
 
 def _load_input(session: Session, request: Request) -> Artifact:
-    """INPUT in memory."""
+    """Load INPUT into memory."""
     if sampler_chains.separate_files(request):
         return sampler_chains.load_chains(session, request)
     if request.by == "chain" and request.source != "-":
@@ -338,7 +339,7 @@ def _load_input(session: Session, request: Request) -> Artifact:
 
 
 def remove_column(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
-    """The matrix (n, d) without a named column, and that column (n,).  Raises BadUsage where there is none."""
+    """Return the matrix (n, d) without a named column, and that column (n,).  Raises BadUsage if it does not exist."""
     if not names or column not in names:
         listed = ", ".join((names or ["none named"])[:12])
         raise BadUsage(f"{option} {column}: there is no such column", where=where, hint=f"columns: {listed}")
@@ -349,7 +350,7 @@ def remove_column(X: Array, names: list[str] | None, column: str, option: str, w
 
 
 def _match_earlier_columns(session: Session, data: _InputRows, earlier: Samples) -> _InputRows:
-    """INPUT with its columns in the order of earlier samples'."""
+    """Return INPUT with its columns in the order of the earlier samples' columns."""
     names, rows = earlier.feature_names, data.rows
     X = align_matrix(session, rows.X, data.feature_names, names, earlier.x.shape[1], where=data.artifact.name)
     if X is rows.X:
@@ -361,7 +362,7 @@ def _match_earlier_columns(session: Session, data: _InputRows, earlier: Samples)
 
 
 def _warn_of_repeats(session: Session, request: Request, groups: list[SelectionGroup]) -> None:
-    """Warn where there are fewer candidates than atoms of a rule that may choose one again.  Raises DataError for one that may not."""
+    """Warn if a rule that may repeat candidates has fewer than atoms.  Raises DataError for rules that may not."""
     fewest = min(groups, key=lambda group: len(group.points) - group.count)
     rule = TABLE[request.rule]
     if "candidates" not in rule.reads and fewest.count > len(fewest.points):

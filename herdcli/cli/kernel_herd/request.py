@@ -1,4 +1,4 @@
-"""What a user asks of `herd kernel-herd`."""
+"""The options of `herd kernel-herd`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from herdcli.errors import BadUsage
 from herdcli.quadrature.rules.rule_table import TABLE, listed, reading
 from herdcli.records import dataclass
 
-MADE = ("grid", "sobol", "sample", "cube")  # candidates that no file holds
+MADE = ("grid", "sobol", "sample", "cube")  # candidates that are generated, not read from a file
 DRAWING = [name for name, rule in TABLE.items() if rule.draws]
 
 
 def _rules_reading(name: str, refusal: str = "", hint: str | None = None) -> OneOf:
-    """Options that some rules read."""
+    """Return the condition for options that only some rules use."""
     return OneOf("rule", *reading(name), refusal=refusal, hint=hint)
 
 
 def _rows_only(refusal: str, hint: str | None = None) -> OneOf:
-    """Options that need the rows as the target."""
+    """Return the condition for options that need the rows as the target."""
     return OneOf("target", "rows", refusal=refusal, hint=hint)
 
 
@@ -330,7 +330,7 @@ class Request:
     simd: str | None = where_given(lambda value: value == "avx2+fma")
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
-        """With the rule of Stein's kernels, --by of chains, and the instruction set where its sums differ in their last bits."""
+        """Set the rule for Stein kernels, --by chain for --thin-by-chain, and the instruction set if it changes the last bits of sums."""
         from herdcli import fast
 
         ours = replace(self, rule="greedy") if self.uses_scores and "rule" not in typed_options else self
@@ -339,14 +339,14 @@ class Request:
 
     @property
     def has_blocks(self) -> bool:
-        """Whether rows of a file could be herded in small blocks, and are not."""
+        """Whether rows of a file could be read in small blocks, but are not."""
         others = (self.by, self.candidates, self.extend, self.polish, self.label, self.report, self.scores)
         able = self.target == "rows" and not any(others) and self.rule != "rpcholesky" and not self.uses_scores
         return self.source != "-" and able and not (self.block_rows and self.embedding == "exact")
 
     @property
     def default_roles(self) -> frozenset[str]:
-        """The roles of columns that are recognised by their usual names."""
+        """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 
         if self.label or self.by:
@@ -355,32 +355,32 @@ class Request:
 
     @property
     def uses_scores(self) -> bool:
-        """Whether the kernel is one of Stein's, which takes the rows' scores."""
+        """Whether the kernel is a Stein kernel, which needs the scores of the rows."""
         return self.kernel.strip().lower().startswith("stein")
 
     @property
     def has_density(self) -> bool:
-        """Whether the target is known by more than its scores."""
+        """Whether more is known of the target than its scores."""
         return not self.uses_scores
 
     @property
     def has_other_candidates(self) -> bool:
-        """Whether atoms that represent rows are chosen among other points."""
+        """Whether the target is the rows and the atoms are chosen from other points."""
         return self.target == "rows" and bool(self.candidates)
 
     @property
     def bounds_all_points(self) -> bool:
-        """Whether an approximate mean embedding has a bound at points that are no candidates, too."""
+        """Whether the error bound of an approximate mean embedding also holds at points that are not candidates."""
         return not (self.embedding or "").startswith("fourier")
 
     @property
     def keeps_labels(self) -> bool:
-        """Whether groups, where there are any, are of another column than labels."""
+        """Whether --by, if given, names another column than the labels."""
         return self.by is None or self.by != self.label_column
 
     @property
     def has_one_grouping(self) -> bool:
-        """Whether one option at most says what the groups are: `resolved` makes --by of --thin-by-chain alone."""
+        """Whether --by and --thin-by-chain agree: `resolved` has replaced --thin-by-chain by --by if only it was given."""
         return not self.thin_by_chain
 
     @property
@@ -395,13 +395,13 @@ class Request:
 
     @property
     def made(self) -> str:
-        """Which of MADE the candidates are, "" for those of a file and for rows."""
+        """The kind of generated candidates (one of MADE), "" for candidates from a file and for rows."""
         kind = (self.candidates or "").partition(":")[0]
         return kind if kind in MADE else ""
 
     @property
     def candidate_count(self) -> int:
-        """The number of --candidates KIND:N.  Raises BadUsage for anything else."""
+        """The number N of --candidates KIND:N.  Raises BadUsage for other values."""
         text = (self.candidates or "").partition(":")[2]
         if not text.isdigit() or int(text) < 1:
             raise BadUsage(f"--candidates {self.candidates} needs a number above 0")
@@ -409,10 +409,10 @@ class Request:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether INPUT is read: as the target, or as the candidates of a closed form."""
+        """Whether INPUT is read, as the target or as candidates for a closed-form target."""
         return self.target == "rows" or not (self.candidates or TABLE[self.rule].draws)
 
     @property
     def atoms_per_block(self) -> int:
-        """Atoms of each block, where there are blocks, else of each group."""
+        """The number of atoms per block with --block-rows, else per group."""
         return min(self.block_atoms or 4 * self.count, self.block_rows) if self.block_rows else self.count

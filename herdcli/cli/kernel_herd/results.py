@@ -1,4 +1,4 @@
-"""What leaves `herd kernel-herd`: an artifact, or a table of the atoms alone, and what a person should know of it."""
+"""The output of `herd kernel-herd`: an artifact or a table of the atoms, and messages about the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED = {"gap": "the target is matched up to rounding", "rounding": "further ato
 
 
 def check_output(session: Session, request: Request) -> None:
-    """Refuse an output that cannot be made; CSV is written here, as a table for people."""
+    """Raise an error for an output that cannot be written; CSV output is written by this module as a table."""
     if request.report is not None:
         outputs.check_side_file(session, request.report, binary=False)
     if _is_csv(session):
@@ -33,7 +33,7 @@ def check_output(session: Session, request: Request) -> None:
 
 
 def save_samples(session: Session, value: Samples, summary: str, history: History, more: str = "") -> None:
-    """The samples as an artifact; as Parquet or CSV the atoms alone.  The last line is `summary`, the MMD, and `more`."""
+    """Save the samples as an artifact; as Parquet or CSV only the atoms.  The last line is `summary`, the MMD, and `more`."""
     from herdcli.evaluation.table import to_csv
 
     summary += compare_with_random(value) + more
@@ -45,13 +45,13 @@ def save_samples(session: Session, value: Samples, summary: str, history: Histor
 
 
 def compare_with_random(value: Samples) -> str:
-    """The MMD of the group where it is largest, and what as many random rows of that group have."""
+    """Return text with the largest MMD of a group, and the MMD expected for the same number of random rows of that group."""
     summary = value.summary
     if summary is None or not len(summary.mmd):
         return ""
     g = int(np.argmax(summary.mmd))
     count, rows = len(value.members(g)), int(summary.rows[g])
-    # E MMD² of m independent rows is (E k(x,x) − ‖μ‖²)/m; `floor` is its root for all rows, of closed forms for the atoms.
+    # E MMD² of m independent rows is (E k(x,x) − ‖μ‖²)/m; `floor` is its root for all rows, for closed forms its root for the atoms.
     random = float(summary.floor[g]) * ((rows or count) / count) ** 0.5
     if not np.isfinite(random):
         return ""
@@ -60,7 +60,7 @@ def compare_with_random(value: Samples) -> str:
 
 
 def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samples], request: Request) -> None:
-    """Write --report: for each parameter what the chosen rows say of it, beside what all say, and the error of as many random ones."""
+    """Write --report: per parameter, statistics of all rows and of the chosen rows, and the error of as many random rows."""
     from herdcli.evaluation.metrics.thinning_error import compare_statistics
     from herdcli.evaluation.table import to_aligned_text, to_csv
     from herdcli.quadrature.targets import RowTarget
@@ -87,7 +87,7 @@ def _is_csv(session: Session) -> bool:
 
 
 def _atom_rows(value: Samples) -> list[Row]:
-    """A row for each atom: group, row, weight, MMD, columns."""
+    """Return one row per atom: group, row, weight, MMD, columns."""
     names = value.feature_names or [f"x{j}" for j in range(value.x.shape[1])]
     rows: list[Row] = []
     for i, atom in enumerate(value.x.tolist()):
@@ -98,7 +98,7 @@ def _atom_rows(value: Samples) -> list[Row]:
 
 
 def note_result(session: Session, value: Samples, count: int) -> None:
-    """What a person should know of the result."""
+    """Print the MMD and the effective size, how exact they are, and a warning if there are fewer atoms than requested."""
     summary = value.summary
     if summary is None:
         return

@@ -1,4 +1,4 @@
-"""Draws of samplers as `herd kernel-herd` reads them: a file for each chain, and columns that are the sampler's own, not coordinates."""
+"""Samplers' draws as `herd kernel-herd` reads them: one file per chain, and the sampler's own columns, which are not coordinates."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.schema import Array
 
-CHAINS = ("chain", ".chain")  # columns that number chains: of ArviZ and herd, and of R's posterior
+CHAINS = ("chain", ".chain")  # columns of chain numbers: in ArviZ and herd, and in R's package posterior
 DIVERGENT = ("divergent__", "diverging")
 STATISTICS = ("lp__", "accept_stat__", "stepsize__", "treedepth__", "n_leapfrog__", "divergent__", "energy__")
-OWN = (*CHAINS, ".iteration", ".draw", *STATISTICS)  # columns of samplers; so are all others that end in __
+OWN = (*CHAINS, ".iteration", ".draw", *STATISTICS)  # columns of samplers, as are all others that end in __
 _ID = re.compile(rb"^#\s*id\s*=\s*(\d+)", re.MULTILINE)
-HEAD = 1 << 16  # bytes in which CmdStan says which chain a file is
+HEAD = 1 << 16  # number of first bytes in which CmdStan writes the number of the chain
 
 
 def is_sampler_column(name: str) -> bool:
-    """Is a column the sampler's own?"""
+    """Return whether a column belongs to the sampler and is not a coordinate."""
     return name in OWN or name.endswith("__")
 
 
 def coordinate_columns(
     X: Array, names: Sequence[str] | None, spared: Sequence[str | None] = ()
 ) -> tuple[Array, list[str] | None, list[str]]:
-    """The columns of X (n, d) that are coordinates, their names, and the names of those that are the sampler's own.
+    """Return the columns of X (n, d) that are coordinates, their names, and the names of the sampler's columns.
 
-    spared  columns that the options name.   All are coordinates where no other column is left.
+    spared  columns that the options name.  If no other column is left, all are coordinates.
     """
     if names is None:
         return X, None, []
@@ -51,24 +51,24 @@ def coordinate_columns(
 
 
 def left_out_message(names: Sequence[str]) -> str:
-    """What is said of columns that were left out."""
+    """Return the message about columns that are not coordinates."""
     return f"not coordinates: {', '.join(names)}"
 
 
 def chain_column(names: Sequence[str]) -> str | None:
-    """The column that numbers chains, if there is one."""
+    """Return the name of the column of chain numbers, or None."""
     return next((name for name in CHAINS if name in names), None)
 
 
 def separate_files(request: Request) -> bool:
-    """Whether INPUT is several files of chains: CmdStan's, or any where chains are thinned apart."""
+    """Return whether INPUT is several files of chains: CmdStan files, or any files if chains are thinned separately."""
     if not row_ranges.is_file_pattern(request.source):
         return False
     return request.by in CHAINS or is_stan(_read_head(row_ranges.matching_files(request.source)[0]))
 
 
 def load_chains(session: Session, request: Request) -> Artifact:
-    """The draws of all files, with a column `chain`: a file's own, where a file says, else the number of the file.
+    """Load the draws of all files, with a column `chain`: the file's own chain numbers if it has them, else the number of the file.
 
     Raises DataError for files with other columns than the first.
     """
@@ -102,13 +102,13 @@ def load_chains(session: Session, request: Request) -> Artifact:
 
 
 def _shared_columns(parts: Sequence[tuple[Dataset, Array | None]]) -> dict[str, Array]:
-    """The further columns that all files have."""
+    """Return the additional columns that all files have."""
     common = set.intersection(*(set(data.columns or {}) for data, _ in parts)) - set(CHAINS)
     return {name: np.concatenate([(data.columns or {})[name] for data, _ in parts]) for name in sorted(common)}
 
 
 def _chain_numbers(path: str, data: Dataset) -> Array | None:
-    """The chain (n,) of each draw of a file; None where it does not say."""
+    """Return the chain (n,) of each draw of a file; None if the file does not contain it."""
     column = chain_column(list(data.columns or {}))
     if column is not None:
         return np.asarray((data.columns or {})[column], dtype=np.float64)
@@ -123,7 +123,7 @@ def _read_head(path: str) -> bytes:
 
 
 def note_divergent_draws(session: Session, columns: dict[str, Array]) -> None:
-    """Say how many draws diverged, which are kept like all others."""
+    """Warn about divergent draws, which are kept like all others."""
     name = next((name for name in DIVERGENT if name in columns), None)
     if name is not None and (count := int(np.count_nonzero(columns[name]))):
         what = f"{count} of {len(columns[name])} draws are divergent"

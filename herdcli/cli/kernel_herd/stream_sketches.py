@@ -1,4 +1,4 @@
-"""`herd kernel-herd --block-rows N` on a pipe: blocks of its rows go into a sketch, and atoms are chosen among a sample of them."""
+"""`herd kernel-herd --block-rows N` on a pipe: a sketch sums up the blocks, and atoms are chosen from a sample of the rows."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def uses_stream(request: Request) -> bool:
-    """Whether INPUT is to be read block by block and kept nowhere: a pipe with --block-rows."""
+    """Return whether INPUT is read block by block without storing it: a pipe with --block-rows."""
     return request.source == "-" and request.block_rows is not None and request.target == "rows"
 
 
 def select_from_stream(session: Session, request: Request) -> None:
-    """Choose atoms of all rows of a pipe, and save them; what has no blocks is drained and read as a file."""
+    """Choose atoms from all rows of a pipe and save them; input that cannot be read in blocks is copied to a file first."""
     with block_reader.open_blocks("-", input_format=request.input_format, note=session.console.note, roles=session.column_roles()) as (
         source,
         data,
@@ -62,7 +62,7 @@ def _load_whole_stream(session: Session, request: Request, source: Source) -> No
 
 
 def _landmark_count(session: Session, request: Request) -> int:
-    """How many landmarks there are to be.  Raises BadUsage for what cannot be done with rows that are seen once."""
+    """Return the number of landmarks.  Raises BadUsage for options that do not work with rows that are read once."""
     from herdcli.quadrature.embeddings.approximation import parse_embedding
 
     session.ignored("block_atoms", "with a pipe, which needs no merging")
@@ -77,7 +77,7 @@ def _landmark_count(session: Session, request: Request) -> int:
 
 
 def _select_atoms(session: Session, request: Request, source: Source, data: Iterator[Dataset]) -> Samples:
-    """The atoms of all rows."""
+    """Return the atoms chosen from all rows."""
     from herdcli.quadrature import result_assembly, selection
     from herdcli.quadrature.embeddings import stream_sketch
     from herdcli.quadrature.embeddings.approximation import EmbeddingApproximation
@@ -112,7 +112,7 @@ def _select_atoms(session: Session, request: Request, source: Source, data: Iter
 
 
 def _scale_and_kernel(session: Session, request: Request, X: Array) -> tuple[Array, Kernel]:
-    """Scales and the kernel with its length, told from the first rows (n, d)."""
+    """Return the column scales and the kernel with its length scale, computed from the first rows (n, d)."""
     from herdcli.quadrature.input_preparation import column_scales
     from herdcli.quadrature.kernels.kernel_functions import check_definite
     from herdcli.quadrature.kernels.kernel_parsing import choose_length_scales, parse_kernel
@@ -127,7 +127,7 @@ def _scale_and_kernel(session: Session, request: Request, X: Array) -> tuple[Arr
 
 
 class StreamBlocks:
-    """Rows of data sets, dealt anew to blocks of --block-rows; their digest as they pass."""
+    """Rows of a sequence of data sets, regrouped into blocks of --block-rows, with a digest of the blocks read."""
 
     def __init__(self, data: Iterator[Dataset], request: Request) -> None:
         self.data, self.size, self.weight = data, int(request.block_rows or 0), request.row_weight
@@ -138,7 +138,7 @@ class StreamBlocks:
         self._first: tuple[Array, Array] | None = None
 
     def first(self) -> tuple[Array, Array]:
-        """Rows (n, d) and weights (n,) of the first block, which `block` gives again.  Raises DataError for a single row."""
+        """Return rows (n, d) and weights (n,) of the first block, which `block` returns again.  Raises DataError for a single row."""
         self._first = self._next()
         if self._first is None or len(self._first[0]) < 2:
             raise DataError("needs at least two rows, but has one")
@@ -155,11 +155,11 @@ class StreamBlocks:
         return None if found is None else (found[0] / self.scale, found[1])
 
     def proof(self) -> Array:
-        """(32,) uint8 the digest of all blocks so far."""
+        """Return the digest (32,) uint8 of all blocks read so far."""
         return np.frombuffer(self._digest, dtype=np.uint8).copy()
 
     def drain(self) -> None:
-        """Read what is left, so that the digest is that of all bytes."""
+        """Read the remaining rows, so that the digest covers all bytes."""
         while self._pass() is not None:
             pass
 
@@ -171,7 +171,7 @@ class StreamBlocks:
         return found
 
     def _next(self) -> tuple[Array, Array] | None:
-        """The next --block-rows rows, fewer at the end, None after it."""
+        """Return the next --block-rows rows, fewer at the end, None after it."""
         have = sum(len(X) for X, _ in self._waiting)
         while have < self.size and (data := next(self.data, None)) is not None:
             self._waiting.append(self._rows(data))
@@ -183,7 +183,7 @@ class StreamBlocks:
         return X[: self.size], weights[: self.size]
 
     def _rows(self, data: Dataset) -> tuple[Array, Array]:
-        """Rows in float64 and their weights, ones where there are none."""
+        """Return rows in float64 and their weights, ones if there are none."""
         X, names, _ = sampler_chains.coordinate_columns(np.asarray(data.X, dtype=np.float64), data.feature_names, (self.weight,))
         weights = data.weight
         if self.weight and self.weight != "weight":

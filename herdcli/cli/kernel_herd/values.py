@@ -1,4 +1,4 @@
-"""Values of the options of `herd kernel-herd` that have a form of their own: how they are read and written."""
+"""Option values of `herd kernel-herd` that need their own parsers, with their formats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from herdcli.cli.frame.options.declaration import format_number, parsed
 
 
 def _parse_bandwidth(text: str) -> float | Literal["median"]:
-    """A length above 0, or 'median'."""
+    """Parse a length above 0, or 'median'."""
     if text == "median":
         return "median"
     try:
@@ -27,7 +27,7 @@ def _format_bandwidth(bandwidth: float | Literal["median"]) -> str:
 
 
 def _parse_scale(text: str) -> str | tuple[float, ...]:
-    """A way to scale columns, or a number for each."""
+    """Parse a scaling method for columns, or a number for each column."""
     if text in ("none", "std", "range"):
         return text
     try:
@@ -44,7 +44,7 @@ def _format_scale(scale: str | tuple[float, ...]) -> str:
 
 
 def _parse_norm(text: str) -> str:
-    """'exact' or sample:N."""
+    """Check and return 'exact' or sample:N."""
     kind, _, number = text.partition(":")
     if text != "exact" and (kind != "sample" or not number.isdigit() or not 1 < int(number) < 1 << 31):
         raise ValueError("is neither 'exact' nor sample:N with N above 1")
@@ -52,7 +52,7 @@ def _parse_norm(text: str) -> str:
 
 
 def _parse_embedding(text: str) -> str:
-    """'exact', sample:N, nystrom:R or fourier:R."""
+    """Check and return 'exact', sample:N, nystrom:R or fourier:R."""
     from herdcli.quadrature.embeddings.approximation import parse_embedding
 
     parse_embedding(text)

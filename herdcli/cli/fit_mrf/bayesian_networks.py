@@ -218,7 +218,7 @@ def _choose_parents(session: Session, rows: BayesianNetworkRows, request: Reques
 
 
 def _fit_record(rows: BayesianNetworkRows, learned: LearnedTables, request: Request) -> Fit:
-    """Return the record of the fit; its log-likelihood uses the training rows without missing values, so that it compares with other rows'."""
+    """Return the record of the fit; its log-likelihood uses only training rows without missing values, to be comparable with other rows."""
     from herdcli.markov.learning import bayesian_networks
 
     method, cases = learned.method, rows.cases

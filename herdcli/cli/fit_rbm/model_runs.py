@@ -168,7 +168,7 @@ def _require_levels(session: Session, units: str, where: str) -> None:
 
 
 def largest_moment(rows: PreparedRows, settings: Settings) -> float:
-    """Return the bound on the learning rate: the largest moment of the training rows, or for counts of words a statistic of their counts."""
+    """Return the bound on the learning rate: the largest moment of the training rows, or for word counts a statistic of their totals."""
     import numpy as np
 
     from herdcli.numerics.row_selection import SelectedRows, is_sparse

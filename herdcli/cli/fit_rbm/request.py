@@ -392,7 +392,7 @@ class Request:
         return ROLES if self.per_class or self.labels or self.pairs else frozenset()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
-        """Return the request as it is run: layers and sequences become requests of their own; epochs 0 of pairs are chosen from the data."""
+        """Return the request as it is run: layers and sequences become their own requests; epochs 0 of pairs are chosen from the data."""
         refuse_typed(self, typed_options)
         if self.algorithm == "auto":
             return replace(self, algorithm=self._suitable_algorithm(), suited=True).resolved(typed_options)

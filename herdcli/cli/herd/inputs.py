@@ -1,4 +1,4 @@
-"""The inputs of `herd herd`: data, feature vectors, moments or rates, each as a herding problem with a function that assembles its result."""
+"""The inputs of `herd herd`: data, feature vectors, moments or rates, each as a herding problem and a function that makes the result."""
 
 from __future__ import annotations
 

@@ -331,7 +331,7 @@ def _load_input(session: Session, request: Request) -> Artifact:
             request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, also=sampler_chains.OWN
         )
         if sampler_chains.chain_column([*(rows_and_names(artifact)[1] or []), *(getattr(artifact.value, "columns", None) or {})]):
-            return artifact  # else the labels of its rows may be chains
+            return artifact  # else the labels of the rows may number the chains
     label = None if request.by in (None, "y") else request.by
     also = [name for name in sampler_chains.STATISTICS if name not in (label, request.row_weight, request.label_column)]
     with streamed_rows.suggest_streaming(IN_SMALL_BLOCKS, lambda: request.has_blocks):

@@ -1,7 +1,7 @@
-"""`herd nherd-train --cache FILE`: blocks that were read from text once, in later passes and later runs.
+"""`herd nherd-train --cache FILE`: a file of parsed blocks, so that later passes and later runs need not parse the text again.
 
-The first pass of a run reads and digests its text in any case, since the record needs the digest; a piece whose digest is that of the cache
-is not parsed again.  From the first piece that differs on, text is parsed and a new cache is written.  Later passes read the cache alone.
+The first pass of a run always reads and digests its text, because the record needs the digest.  A piece whose digest matches the cache
+is not parsed again.  From the first piece that differs, text is parsed and a new cache is written.  Later passes read only the cache.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from herdcli.online.text.text_parser import BlockReader, Text, whole_lines
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.console import Console
 
-STATE = ("skipped", "lines", "groups")  # what a reader knows besides its rows
+STATE = ("skipped", "lines", "groups")  # the state of a reader besides its rows
 
 
 class CachingReader:
-    """A reader that keeps what it has read in a file; `proof` is of the text that the last block ends with."""
+    """A reader that stores the parsed blocks in a file; `proof` is the digest of the text up to the end of the last block."""
 
     def __init__(self, path: str, reader: BlockReader, proof: Callable[[], bytes], console: Console) -> None:
         self.path, self.reader, self.console, self.where = path, reader, console, reader.where
         self.key = json.dumps([reader.vw, reader.bits, reader.zero_based, reader.skip_bad, list(reader.interactions or ())]).encode()
         self.store = ParsedCache(path, self.key)
-        self.complete = False  # the whole text of this run is in the store
+        self.complete = False  # whether the whole text of this run is in the store
         self._of_text, self._proof = proof, b""
 
     def proof(self) -> bytes:
-        """Of the text up to the end of the last block's piece."""
+        """Return the digest of the text up to the end of the last block's piece."""
         return self._proof
 
     def blocks(self, pieces: Iterable[Text], *, lend: bool = False) -> Iterator[ExampleBlock]:
-        """A block or more for each piece of whole lines; see `BlockReader.blocks`."""
+        """Yield one or more blocks for each piece of whole lines; see `BlockReader.blocks`."""
         for piece in self._stored() if self.complete else self._first(pieces):
             self._proof = piece.proof
             for pointer, value, label, weight, index in piece.blocks:
@@ -50,7 +50,7 @@ class CachingReader:
             yield piece
 
     def _first(self, pieces: Iterable[Text]) -> Iterator[ParsedPiece]:
-        """The pieces of a first pass: from the store as long as it is of the same text, then parsed and written."""
+        """Yield the pieces of a first pass: from the store while its text matches, then parsed and written to a new store."""
         writer: CacheWriter | None = None
         shorter = False
         self.reader.begin()
@@ -73,7 +73,7 @@ class CachingReader:
         self.complete = True
 
     def _matching_piece(self, number: int) -> ParsedPiece | None:
-        """The stored piece, if it is of the text that has been read so far, and undamaged."""
+        """Return the stored piece if it belongs to the text read so far and is undamaged, else None."""
         if number >= len(self.store.parts):
             return None
         piece = self.store.piece(number, check=True)
@@ -88,7 +88,7 @@ class CachingReader:
         return None
 
     def _restart_file(self, stack: ExitStack, count: int) -> CacheWriter:
-        """A new file that begins with the pieces that were good."""
+        """Start a new file with the pieces that matched, and return its writer."""
         if self.store.reason or self.store.parts:
             self.console.note(
                 f"{self.path} {self.store.reason or 'belongs to another text'}, so the text is parsed and the cache written again"

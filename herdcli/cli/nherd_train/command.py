@@ -1,4 +1,4 @@
-"""herd nherd-train: options of online learning; the learning is in herdcli.online."""
+"""The command `herd nherd-train`: options for online learning; the learning is in herdcli.online."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where options of `herd nherd-train` have an effect, and which of them contradict each other.
+"""The conditions under which options of `herd nherd-train` have an effect, and the options that contradict each other.
 
-With --continue the model decides: what contradicts a setting of new classifiers has no effect then, and is not refused.
+With --continue the model decides: options that contradict a setting of new classifiers then have no effect and are not refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ REGRESSION, MULTILABEL = OneOf("task", "regression"), OneOf("task", "multilabel"
 
 
 def _new(*conditions: Condition) -> When:
-    """The last of these conditions, where those before it are met and no model is continued, which would decide."""
+    """Return the last of these conditions, required only if the others hold and no model is continued, which would decide."""
     *given, condition = conditions
     for each in reversed(given):
         condition = When(each, condition)
@@ -23,23 +23,23 @@ def _new(*conditions: Condition) -> When:
 
 
 def _learners(learners: Collection[str], why: str = "", *, refusal: str = "", hint: str | None = None) -> OneOf:
-    """Options of these learners; auto begins as nherd."""
+    """Return the condition for options that only these learners support; auto counts as nherd."""
     names = (name for name in ("auto", *TABLE) if name in learners or (name == "auto" and "nherd" in learners))
     return OneOf("algorithm", *names, why=f"with --algorithm {{first_algorithm}}{why}", refusal=refusal, hint=hint)
 
 
 def learners_reading(setting: str) -> OneOf:
-    """Options that the updates of some learners depend on."""
+    """Return the condition for options that only the updates of some learners use."""
     return _learners(reading(setting))
 
 
 def _linear(refusal: str, hint: str) -> Condition:
-    """Options that contradict a kernel."""
+    """Return the condition for options that contradict a kernel."""
     return Condition("linear", refusal=refusal, hint=hint)
 
 
 def _not_of(task: OneOf, refusal: str, hint: str = "leave it out") -> When:
-    """Options that contradict a task of new classifiers."""
+    """Return the condition for options that contradict a task of new classifiers."""
     return _new(task, OneOf("task", *({"classification", "regression", "multilabel"} - set(task.values)), refusal=refusal, hint=hint))
 
 

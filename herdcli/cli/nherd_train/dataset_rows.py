@@ -1,4 +1,4 @@
-"""Rows of a data set as examples of a task, and the model that is learned from them."""
+"""Rows of a data set as examples for a task, and the model that is learned from them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def learn_from_rows(
     session: Session, rows: ClassificationRows, settings: Settings, request: Request, model: Classifier | None, name: str
 ) -> Classifier:
-    """The model of the training rows, with scores of the others.  name  of the data set, for errors."""
+    """Return the model learned from the training rows, with scores of the held-out rows.  name  the name of the data set, for errors."""
     columns = rows.X.shape[1]
     if model is not None:
         _require_columns(model, columns, name)
@@ -55,14 +55,14 @@ def learn_from_rows(
 
 
 def _require_columns(model: Classifier, columns: int, name: str) -> None:
-    """Raise DataError where rows have other columns than the model that is continued."""
+    """Raise DataError if the rows have other columns than the continued model."""
     if model.bits or model.features != columns:
         had = f"hashes into 2^{model.bits} columns" if model.bits else f"has {model.features} features"
         raise DataError(f"/X has {columns} columns, the model {had}", where=name)
 
 
 def task_rows(session: Session, data: Artifact, request: Request, model: Classifier | None) -> ClassificationRows:
-    """The task that a data set makes, with columns and classes in the order of the model that is gone on with."""
+    """Return the rows of a data set as examples of the task, with columns and classes in the order of the continued model."""
     if request.pairs and model is None:
         raise DataError(missing_namespaces_message(request.pairs), where=data.name, hint=NAMESPACES)
     if model is not None and not model.bits and not model.text:
@@ -89,14 +89,14 @@ def task_rows(session: Session, data: Artifact, request: Request, model: Classif
 
 
 def _warn_of_numeric_labels(session: Session, data: Artifact) -> None:
-    """Say that labels seem to be a quantity."""
+    """Warn if the labels seem to be a numeric quantity."""
     different, rows = np.unique(data.value.y), len(data.value.y)
     if look_like_quantities(different.tolist(), rows):
         session.console.warn(f"the labels are {len(different)} different numbers in {rows} rows: --task regression learns numbers")
 
 
 def training_mask(session: Session, rows: ClassificationRows, name: str) -> Array:
-    """Which rows (n,) bool are learned from, with warnings for options of text."""
+    """Return the mask (n,) bool of the training rows, and warn about options that apply only to text."""
     for option in ("bits", "zero_based", "skip_bad", "inverse_map", "cache"):
         session.ignored(option, "with a data set")
     train: Array = rows.split == 0

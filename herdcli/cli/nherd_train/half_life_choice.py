@@ -1,4 +1,4 @@
-"""What `herd nherd-train` tries on the first examples beside the winner of the race: learners that forget, and of first order."""
+"""The learners that `herd nherd-train` compares with the winner of the race: learners that forget, and first-order learners."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ L = TypeVar("L", bound="OnlineLearner")
 
 
 def find_half_life(session: Session, learner: OnlineLearner, request: Request) -> DriftResult | None:
-    """The best learner that forgets, where it is better than one that does not."""
+    """Return the best learner that forgets, if it is better than one that does not."""
     if not request.compares_half_lives or learner.settings.shuffle or session.dry_run:
         return None
     source = learner.source if isinstance(learner.source, ReplaySource) else ReplaySource(learner.source)
@@ -26,7 +26,7 @@ def find_half_life(session: Session, learner: OnlineLearner, request: Request) -
 
 
 def first_order(session: Session, learner: L, request: Request, drift: DriftResult | None) -> tuple[L, DriftResult | None]:
-    """The learner of PA-I or the perceptron where that makes fewer mistakes than the others; else what is given."""
+    """Return a PA-I or perceptron learner if it makes fewer mistakes on the first examples; else the arguments unchanged."""
     if not request.races_full_covariance(frozenset(session.given)) or session.dry_run or not isinstance(learner.source, ReplaySource):
         return learner, drift
     if learner.settings.covariance != "diagonal":
@@ -44,7 +44,7 @@ def first_order(session: Session, learner: L, request: Request, drift: DriftResu
 
 
 def passes_beat_drift(drift: DriftResult | None, choice: PassChoice) -> bool:
-    """Whether passes over rows in memory make fewer mistakes than a learner that forgets, or not significantly more."""
+    """Return whether passes over rows in memory make fewer mistakes than a learner that forgets, or not significantly more."""
     if drift is None:
         return True
     held = float(choice.table.error.min())
@@ -52,7 +52,7 @@ def passes_beat_drift(drift: DriftResult | None, choice: PassChoice) -> bool:
 
 
 def learner_with_half_life(session: Session, learner: L, drift: DriftResult | None) -> L:
-    """The learner with the half-life and C of the best that forgets, which is said."""
+    """Return the learner with the half-life and C of the best learner that forgets, and print a note."""
     if drift is None:
         return learner
     last, settings = float(drift.kept.still[len(drift.kept.still) // 2 :].mean()), drift.settings

@@ -1,4 +1,4 @@
-"""Scores of validation and test rows, and the baselines that they are compared with, in the model that `herd nherd-train` saves."""
+"""Scores of validation and test rows, and of the baselines that they are compared with, in the model that `herd nherd-train` saves."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from herdcli.online.model import Classifier
     from herdcli.schema import Array
 
-HELD = 100_000  # validation and test rows whose scores stay with the model
-KEPT_WEIGHTS = 1 << 17  # of baselines that stay with the model
-STRETCHES = 100  # of rows in a file that baselines are fitted to
+HELD = 100_000  # maximum number of validation and test rows whose scores are stored in the model
+KEPT_WEIGHTS = 1 << 17  # maximum number of weights of baselines that are stored in the model
+STRETCHES = 100  # ranges of rows in a file to which baselines are fitted
 
 
 def heldout_sample(rows: ClassificationRows) -> Array:
-    """The validation and test rows (h,) that judge a model, evenly spread over more than 100,000."""
+    """Return the indices (h,) of the validation and test rows for evaluation; 100,000 of them, evenly spread, if there are more."""
     held = np.flatnonzero(np.isin(rows.split, (VALID, TEST)))
     return held if len(held) <= HELD else held[np.arange(HELD) * len(held) // HELD]
 
 
 def with_heldout_scores(model: Classifier, rows: ClassificationRows) -> Classifier:
-    """Baselines of the training rows, and scores of validation and test rows, in the artifact.
+    """Return the model with baselines fitted to the training rows and scores of the validation and test rows.
 
-    Progressive scores stay, to calibrate, where there is no validation row.
+    Without validation rows, the progressive scores stay in the model for the calibration.
     """
     baselines, held, predictions = fit_baselines(model, rows), heldout_sample(rows), None
     if baselines is not None and baselines.centroid.size <= KEPT_WEIGHTS:
@@ -52,7 +52,10 @@ def with_heldout_scores(model: Classifier, rows: ClassificationRows) -> Classifi
 
 
 def fit_baselines(model: Classifier, rows: ClassificationRows) -> ClassBaselines | None:
-    """The nearest centroid and a ridge classifier of at most 10,000 training rows, evenly spread; of rows in a file, a few stretches."""
+    """Return the nearest centroid and a ridge classifier, fitted to at most 10,000 training rows, evenly spread.
+
+    If the rows are in a file, they come from a few ranges of consecutive rows.
+    """
     if model.settings.task != "classification" or not (rows.split == TRAIN).any():
         return None
     if isinstance(rows.X, LazyMatrix):

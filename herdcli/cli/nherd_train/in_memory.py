@@ -1,4 +1,4 @@
-"""Rows of a data set that fit into memory: `herd nherd-train` passes over them until the error of held-out rows stops falling."""
+"""Rows of a data set that fit into memory: `herd nherd-train` makes passes over them until the error of held-out rows stops falling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def fits_in_memory(source: MemorySource) -> bool:
-    """Whether there are few enough rows and entries, none of them left in a file, and more than one class among them."""
+    """Return whether the source is small enough, in memory, and has more than one class."""
     X, rows = source.X, len(source.label)
     if isinstance(X, LazyMatrix):
         return False
@@ -32,7 +32,7 @@ def fits_in_memory(source: MemorySource) -> bool:
 def choose_passes(
     session: Session, learner: OnlineLearner, source: MemorySource, rows: ClassificationRows, request: Request
 ) -> tuple[PassChoice, MemorySource]:
-    """The settings with passes that judge held-out rows best, and the source of these passes."""
+    """Return the settings and number of passes with the lowest error on held-out rows, and the source of these passes."""
     choice = early_stopping.choose_passes(learner.settings, source.X, source.label, source.weight, learner.classes)
     first, *others = early_stopping.choice_messages(choice)
     session.console.note(first)

@@ -1,4 +1,4 @@
-"""Which learner `herd nherd-train` takes: the one that makes the fewest mistakes on the first examples, or over passes in memory."""
+"""The choice of the learner of `herd nherd-train`: the fewest mistakes on the first examples, or over passes in memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LearnerChoice:
-    """A learner, and what it was chosen by.
+    """A learner, and the comparisons that chose it.
 
     race   errors of the algorithms and values of C that were compared; None: they were given.
-    drift  the comparison of half-lives, where evidence fades.
+    drift  the comparison of half-lives, if evidence fades.
     """
 
     learner: ReportingLearner
@@ -32,14 +32,14 @@ class LearnerChoice:
     drift: DriftResult | None
 
     def documented(self, model: Classifier) -> Classifier:
-        """The model that was learned, with what the learner was chosen by."""
+        """Return the learned model with a record of the comparisons that chose its learner."""
         return replace(model, race=self.race, forgetting=None if self.drift is None else self.drift.kept)
 
 
 def choose_learner(session: Session, learner: ReportingLearner, request: Request, name: str = "") -> LearnerChoice:
-    """The best on the first examples: of algorithms and values of C, covariances, half-lives, and learners of first order.
+    """Return the best learner on the first examples, among algorithms, values of C, covariances, half-lives and first-order learners.
 
-    name  of the input, for errors.
+    name  the name of the input, for errors.
     """
     learner, race = race_hyperparameters(session, learner, request, name)
     learner = choose_full_covariance(session, learner, request)
@@ -51,7 +51,7 @@ def choose_learner(session: Session, learner: ReportingLearner, request: Request
 def choose_learner_in_memory(
     session: Session, learner: ReportingLearner, source: MemorySource, rows: ClassificationRows, request: Request
 ) -> LearnerChoice:
-    """The best over passes until held-out error stops falling, or one whose evidence fades where that makes fewer mistakes."""
+    """Return the best learner over passes that end when held-out error stops falling, or one whose evidence fades if it is better."""
     learner, race = race_hyperparameters(session, learner, request)
     drift = half_life_choice.find_half_life(session, learner, request)
     choice, passes = in_memory.choose_passes(session, learner, source, rows, request)
@@ -64,7 +64,7 @@ def choose_learner_in_memory(
 def race_hyperparameters(
     session: Session, learner: ReportingLearner, request: Request, name: str = ""
 ) -> tuple[ReportingLearner, Race | None]:
-    """The learner with the algorithm and C that a race over its first examples chose, if there is to be one."""
+    """Return the learner with the algorithm and C that win a race on its first examples, if a race is needed."""
     if not request.racers:
         return learner, None
     replay = hyperparameter_race.ReplaySource(learner.source, name)
@@ -81,14 +81,14 @@ def race_hyperparameters(
 
 
 def choose_full_covariance(session: Session, learner: ReportingLearner, request: Request) -> ReportingLearner:
-    """The learner with a full covariance where that makes fewer mistakes on the first examples."""
+    """Return the learner with a full covariance if that makes fewer mistakes on the first examples."""
     if (
         not request.races_full_covariance(frozenset(session.given))
         or session.dry_run
         or not isinstance(learner.source, hyperparameter_race.ReplaySource)
     ):
         return learner
-    if learner.features > hyperparameter_race.FULL:  # as hashed text has: a covariance is of all columns, however few of them are met
+    if learner.features > hyperparameter_race.FULL:  # as with hashed text: a covariance has all columns, even those that no example uses
         return learner
     found = hyperparameter_race.with_full_covariance(learner.settings, learner.source.first(hyperparameter_race.EXAMPLES), learner.classes)
     if found is None:

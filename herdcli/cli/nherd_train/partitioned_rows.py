@@ -1,6 +1,6 @@
-"""`herd nherd-train --parts P`: the rows of a data set learned in parts, of which a shard learns its own, and merged by precision.
+"""`herd nherd-train --parts P`: rows learned in parts, divided among shards, and merged by precision.
 
-Under --rounds R the parts go on from what they have made together, R times.
+With --rounds R, each part continues from the merged model of the previous round, for R rounds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def learn_in_parts(session: Session, request: Request) -> None:
-    """Learn this run's parts, and save a `classifier` or a shard of it."""
+    """Learn this run's parts, and save a `classifier` or a shard of one."""
     outputs.check_artifact(session, "classifier")
     if request.rounds > 1 and session.shard is not None:
         raise BadUsage(
@@ -90,7 +90,7 @@ def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Setti
 def _partition_rows(
     session: Session, rows: ClassificationRows, settings: Settings, request: Request, name: str
 ) -> tuple[Array, list[Array]]:
-    """The training rows, and which of them each part has."""
+    """Return the indices of the training rows, and for each part the positions of its rows among them."""
     train = np.flatnonzero(dataset_rows.training_mask(session, rows, name))
     if request.parts > len(train):
         raise BadUsage(f"--parts {request.parts} is more than the {len(train)} training rows", hint="ask for fewer")
@@ -120,7 +120,7 @@ def _part_learner(session: Session, rows: ClassificationRows, chosen: Array, set
 def _race_settings(
     session: Session, rows: ClassificationRows, train: Array, settings: Settings, request: Request
 ) -> tuple[Settings, Race | None]:
-    """The algorithm and C of all parts: those that a race over the first examples of all rows chose."""
+    """Return the settings of all parts, with the algorithm and C that win a race on the first training rows."""
     if not request.racers:
         return settings, None
     first = ReplaySource(row_sources.memory_source(session, rows, train, settings)).first(EXAMPLES)
@@ -133,13 +133,13 @@ def _race_settings(
 
 
 def _heldout_rows(rows: ClassificationRows, table: Race | None) -> EvaluationRows:
-    """The rows that judge the whole."""
+    """Return the rows for the evaluation of the merged model."""
     held = heldout_scores.heldout_sample(rows)
     return partitioned_learning.EvaluationRows(rows.X[held], rows.y[held].astype(np.int64), rows.split[held].astype(np.uint8), table)
 
 
 def finish(session: Session, whole: ClassifierShard, history: History, request: Request) -> None:
-    """Merge the parts, judge the whole, and save it."""
+    """Merge the parts, evaluate the merged model, and save it."""
     held, model = whole.rest, partitioned_learning.merge_parts(whole.parts, whole.rest)
     if held is not None and len(held.y):
         rows = ClassificationRows(held.X, held.y, held.split, list(model.classes), None, model.feature_names)

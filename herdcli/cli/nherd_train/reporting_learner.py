@@ -1,4 +1,4 @@
-"""A learner of `herd nherd-train` that prints its figures while it learns."""
+"""A learner of `herd nherd-train` that prints its progressive error while it learns."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.online.learner_state import LearnerState
 
-STRAINED = 30.0  # C·x'Σx of the first examples above which variances shrink to almost 0
+STRAINED = 30.0  # value of C·x'Σx on the first examples above which variances shrink to almost 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportingLearner(OnlineLearner):
-    """A learner that says its figures at powers of two.  chosen  C has won a race: how strong it is needs no warning."""
+    """A learner that prints its error and loss after 1, 2, 4, … examples.  chosen  C won a race, so no warning about it is needed."""
 
     console: Console
     chosen: bool = False
 
     def step(self, state: LearnerState) -> LearnerState:
-        """Learn one block, and say what it has come to."""
+        """Learn one block, and print error and loss when they are due."""
         begin, told = state.running[0], state.trace.shape[1]
         passes = _pass_count(state)
         state = super().step(state)
@@ -37,14 +37,14 @@ class ReportingLearner(OnlineLearner):
         return state
 
     def report_last_pass(self, state: LearnerState) -> None:
-        """Say what the last pass made of the examples held out, where no step has, and which pass's weights are kept."""
+        """Print the error of the last pass on held-out examples if no step has, and the pass whose weights are kept."""
         if self.source.steps is not None and not state.done:
             self._report_pass(state, _pass_count(state) - 1)
         if self.settings.early_stop and state.passes is not None:
             self.console.note(f"the weights are those of pass {best_pass(state) + 1}")
 
     def _report_pass(self, state: LearnerState, number: int) -> None:
-        """Say what a pass made of the examples held out."""
+        """Print the error of a pass on held-out examples."""
         if state.passes is not None and number >= 0:
             count, wrong, loss = state.passes[:, number].tolist()
             figures = f"error {wrong / count:.4f}, loss {loss / count:.4f}" if count else "none"
@@ -52,5 +52,5 @@ class ReportingLearner(OnlineLearner):
 
 
 def _pass_count(state: LearnerState) -> int:
-    """Passes that have begun with examples held out."""
+    """Return the number of passes begun with held-out examples."""
     return 0 if state.passes is None else int(state.passes.shape[1])

@@ -1,4 +1,4 @@
-"""What a user asks of `herd nherd-train`."""
+"""The options of `herd nherd-train`."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from herdcli.online.model import Classifier, Settings
 
 TEXT = text()
-HELD, STOPS = 20, 10  # every so many-th example is held out: of several passes without validation rows, and to stop early by
-FEW = 300  # columns up to which numbers of data sets are learned with a full covariance
-STANDARDIZED = "standardized"  # the defaults that a record was made by
-VW_BITS = 18  # features of named columns are hashed into 2^18 where --bits says nothing else
+HELD, STOPS = 20, 10  # every N-th example is held out: N for several passes without validation rows, and N for --early-stop
+FEW = 300  # maximum number of columns for which regression on a data set uses a full covariance
+STANDARDIZED = "standardized"  # the defaults with which a record was made
+VW_BITS = 18  # named features are hashed into 2^18 columns by default
 
 
 def _are_pairs(value: object) -> bool:
-    """Whether a history's pairs of namespaces are written as this command writes them."""
+    """Return whether a recorded value lists pairs of namespaces in the form in which this command writes them."""
     from herdcli.online.text.quadratic_features import parse_pairs
 
     try:
@@ -256,7 +256,7 @@ class Request:
         only=CACHED,
         help="Store the parsed text in FILE, so that later passes and later runs on the same text skip the parsing.",
     )
-    interactions: str | tuple[str, ...] = repeated(  # several texts as typed, one as resolved and recorded
+    interactions: str | tuple[str, ...] = repeated(  # several texts as typed, a single one once resolved and recorded
         PAIRS,
         metavar="AB,…",
         record=where_changed("", allowed=_are_pairs),
@@ -347,10 +347,13 @@ class Request:
         help="Check the update formulas instead of training: compare them with a numerical minimiser on random examples, and stop."
     )
     seed: int = shared_options.seed()
-    defaults: str | None = where_given(lambda value: value == STANDARDIZED)  # None: a record of before features were standardized
+    defaults: str | None = where_given(lambda value: value == STANDARDIZED)  # None: a record from before features were standardized
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
-        """With today's defaults, which records from before features were standardized lack, and all pairs of namespaces in one text."""
+        """Return the request with today's defaults, which older records lack, and all pairs of namespaces joined in one text.
+
+        Records from before features were standardised keep their own defaults.
+        """
         pairs = PAIRS.parse(",".join(self.interactions)) if self.interactions else ""
         return replace(self, defaults=STANDARDIZED, interactions=pairs)
 
@@ -361,47 +364,47 @@ class Request:
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether the covariance has no entries beside the diagonal."""
+        """Whether the covariance is diagonal."""
         return self.covariance == "diagonal" and self.linear
 
     @property
     def fades(self) -> bool:
-        """Whether evidence is asked to fade."""
+        """Whether a half-life for the evidence is set."""
         return self.half_life not in ("auto", 0.0)
 
     @property
     def can_center(self) -> bool:
-        """Whether there is a bias, without which means cannot be subtracted from features."""
+        """Whether there is a bias, without which features cannot be centred."""
         return self.linear and self.with_bias
 
     @property
     def learns_examples(self) -> bool:
-        """Whether not every example is held out."""
+        """Whether some examples are learned, not all held out."""
         return self.holdout != 1
 
     @property
     def can_hold_out(self) -> bool:
-        """Whether holding out examples is not switched off."""
+        """Whether --holdout 0 has not switched off held-out examples."""
         return self.holdout != 0
 
     @property
     def has_parts(self) -> bool:
-        """Whether rows are learned in several parts."""
+        """Whether the rows are learned in several parts."""
         return self.parts > 1
 
     @property
     def has_cache_file(self) -> bool:
-        """Whether parsed text is kept in a file that can be read again."""
+        """Whether parsed text is stored in a file that can be read again."""
         return self.cache != "-"
 
     @property
     def first_algorithm(self) -> str:
-        """The algorithm that is learned by, as long as no race has chosen another."""
+        """The algorithm at the start, before a race may choose another."""
         return "nherd" if self.algorithm == "auto" else self.algorithm
 
     @property
     def with_bias(self) -> bool:
-        """Whether a feature that is always 1 is added."""
+        """Whether a constant feature 1 is added."""
         return self.linear if self.bias is None else self.bias
 
     @property
@@ -412,7 +415,7 @@ class Request:
 
     @property
     def in_memory(self) -> bool:
-        """Whether rows that fit into memory are passed over until held-out error stops falling: nothing asks for another way."""
+        """Whether passes over rows in memory continue until held-out error stops falling: true if no option asks for something else."""
         free = (
             self.passes is None
             and self.with_bias
@@ -436,14 +439,14 @@ class Request:
         )
 
     def races_full_covariance(self, typed_options: frozenset[str]) -> bool:
-        """Whether a full covariance races with the winner: where classes are learned in one stream, and nothing asks for another form."""
+        """Return whether a full covariance competes with the winner: for classes in one stream, unless an option asks for another form."""
         free = "covariance" not in typed_options and self.algorithm == "auto" and self.multiclass == "auto" and self.form == "project"
         plain = self.loss == "squared-hinge" and not self.always_update and self.half_life in ("auto", 0.0) and self.parts == 1
         return bool(free and plain and self.racers and self.task == "classification" and self.defaults)
 
     @property
     def compares_half_lives(self) -> bool:
-        """Whether learners that forget are tried beside the winner of the race."""
+        """Whether learners that forget are compared with the winner of the race."""
         return bool(
             self.half_life == "auto"
             and self.racers
@@ -455,25 +458,25 @@ class Request:
 
     @property
     def pairs(self) -> list[str] | None:
-        """The namespaces whose features are multiplied, as a model has them."""
+        """The pairs of namespaces whose features are multiplied, as a model stores them."""
         texts = (self.interactions,) if isinstance(self.interactions, str) else self.interactions
         return ",".join(texts).split(",") if any(texts) else None
 
     @property
     def linear(self) -> bool:
-        """Whether weights of features are learned, and not functions of a kernel."""
+        """Whether weights of features are learned, not a kernel function."""
         return self.kernel == "none"
 
     @property
     def racers(self) -> tuple[str, ...]:
-        """The algorithms that race for the best C; none where C is given, or has no meaning, or the model decides."""
+        """The algorithms that compete for the best C; none if C is given, has no effect, or the model decides."""
         if self.model or self.C != "auto" or not self.linear or self.first_algorithm not in reading("C"):
             return ()
         return ("nherd", "arow") if self.algorithm == "auto" else (self.algorithm,)
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """The forms of several classes that race too; () where one is asked for, or decides about the memory."""
+        """The multiclass forms that compete too; () if one is given or the covariance or task decides."""
         return (
             ("top-1", "one-vs-rest")
             if self.multiclass == "auto" and self.covariance == "diagonal" and self.task == "classification"
@@ -481,7 +484,7 @@ class Request:
         )
 
     def held(self, settings: Settings, *, validated: bool) -> Settings:
-        """The settings with what is judged and not learned: as asked for, else of several passes where no validation rows calibrate."""
+        """Return the settings with a rule for held-out examples: as given, else for several passes without validation rows."""
         if self.holdout is not None or self.early_stop:
             every = STOPS if self.holdout is None else self.holdout
             return replace(settings, holdout=every, until_last=False, early_stop=self.early_stop or 0)
@@ -489,30 +492,33 @@ class Request:
         return replace(settings, holdout=HELD if several else 0, until_last=several, early_stop=0)
 
     def settings_for_columns(self, settings: Settings, columns: int, session: Session) -> Settings:
-        """The settings for rows with so many columns: of numbers of few columns a full covariance, which is recursive least squares."""
+        """Return the settings for rows with this number of columns.
+
+        Regression on few columns uses a full covariance, which is recursive least squares.
+        """
         if settings.task != "regression" or columns > FEW or "covariance" in session.given:
             return settings
         session.console.detail(f"{columns} columns: with a full covariance")
         return replace(settings, covariance="full", algorithm="arow" if self.algorithm == "auto" else settings.algorithm)
 
     def target_coverage(self, model: Classifier | None) -> float:
-        """The coverage of prediction sets: as asked for, or of the model that is gone on with; 0: there are none."""
+        """Return the coverage of prediction sets: that of the continued model or of --coverage; 0 without prediction sets."""
         if model is not None:
             return 0.0 if model.coverage is None else model.coverage.level
         return self.coverage or 0.0
 
     def declared(self, model: Classifier | None) -> list[str] | None:
-        """The names of all classes there can be, where they are known beforehand."""
+        """Return the names of all possible classes if they are known in advance, else None."""
         if model is not None:
             return model.classes
         return self.classes.split(",") if self.classes else None
 
     def hash_bits(self, text: str, model: Classifier | None) -> int:
-        """Features of text are hashed into 2^bits columns; 0: they are not."""
+        """Return the number of bits such that text features are hashed into 2^bits columns; 0 without hashing."""
         return model.bits if model is not None else self.bits or (VW_BITS if text == "vw" else 0)
 
     def settings(self) -> Settings:
-        """The settings of a new classifier."""
+        """Return the settings of a new classifier."""
         from herdcli.online.model import Settings
 
         in_kernel = {} if self.linear else {"covariance": "full"}
@@ -534,7 +540,10 @@ class Request:
         )
 
     def continued(self, model: Classifier) -> Settings:
-        """The settings of the model that is gone on with, and of this run what no model decides.  Raises DataError for other --bits."""
+        """Return the settings of the continued model, with those of this run for passes, order, noise and seed.
+
+        Raises DataError for other --bits.
+        """
         if self.bits not in (None, model.bits):
             raise DataError(f"hashes into 2^{model.bits} columns, but --bits asks for 2^{self.bits}", where=self.model)
         return replace(

@@ -1,4 +1,4 @@
-"""The order in which rows of a data set are learned: that of the file, or a drawn one where the file's would spoil learning."""
+"""The order in which rows of a data set are learned: that of the file, or a random one if the file is sorted by class or target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = {"classification": "class", "regression": "what is predicted", "multilab
 def shuffle_if_sorted(
     session: Session, rows: ClassificationRows, settings: Settings, request: Request
 ) -> tuple[ClassificationRows, Settings]:
-    """The rows and the settings they are learned with: shuffled where the file has them sorted, unless --in-order wants them so."""
+    """Return the rows and their settings, with shuffling if the rows are sorted by class or target, unless --in-order is given."""
     from herdcli.online.order_check import is_sorted_by
 
     y = rows.y[rows.split == 0]
@@ -37,7 +37,7 @@ def shuffle_if_sorted(
 
 
 def in_any_order(session: Session, rows: ClassificationRows) -> ClassificationRows:
-    """The rows so that they can be read in any order: in memory, or in a file of our own where they would take more than --max-memory."""
+    """Return the rows in a form that can be read in any order: in memory, or in a temporary file if they exceed --max-memory."""
     if not isinstance(rows.X, LazyMatrix):
         return rows
     few = 16 * rows.X.size <= (session.max_memory or memory_budget.default_limit())

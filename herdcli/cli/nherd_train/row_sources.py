@@ -1,4 +1,4 @@
-"""Rows in memory or in a file as the source of a learner of `herd nherd-train`."""
+"""Rows in memory or in a file as sources for a learner of `herd nherd-train`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from herdcli.online.model import Settings
     from herdcli.schema import Array
 
-TRIAL_ROWS = 100  # of a step of --dry-run, which tries some steps and not all rows
+TRIAL_ROWS = 100  # rows per step of --dry-run, which tries some steps and not all rows
 
 
 def memory_source(session: Session, rows: ClassificationRows, chosen: Array, settings: Settings) -> MemorySource:
-    """Some of the rows as a source: (n,) bool or their numbers."""
+    """Return a source of some of the rows.  chosen  a mask (n,) bool or row numbers."""
     return MemorySource(
         rows.X.taken(chosen) if isinstance(rows.X, LazyMatrix) else rows.X[chosen],
         rows.y[chosen],
@@ -34,16 +34,16 @@ def memory_source(session: Session, rows: ClassificationRows, chosen: Array, set
 
 
 def heldout_rule(settings: Settings) -> HoldoutRule:
-    """Which examples are held out, as a source takes it."""
+    """Return the rule by which a source holds out examples."""
     return HoldoutRule(settings.holdout, settings.until_last)
 
 
 def rows_per_block(settings: Settings) -> int:
-    """Rows of a learner's block."""
+    """Return the number of rows in a learner's block."""
     return DENSE_ROWS if settings.kernel != "none" or settings.covariance == "full" else 10_000
 
 
 def require_memory(session: Session, learner: OnlineLearner) -> None:
-    """Refuse a learner whose weights would not fit, before anything is raced on."""
+    """Raise an error for a learner whose weights do not fit into memory, before any race."""
     what = f"a full covariance of {learner.wide} weights" if learner.wide else f"a table of {learner.features} features"
     session.require_memory(learner.memory(), what)

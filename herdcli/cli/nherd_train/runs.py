@@ -1,4 +1,4 @@
-"""The run of `herd nherd-train`: examples in, classifier out."""
+"""The run of `herd nherd-train`: it reads examples, learns a classifier and saves it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from herdcli.cli.nherd_train.request import Request
     from herdcli.online.model import Classifier, Settings
 
-KIND = {"classification": "classifier", "regression": "predictor", "multilabel": "tagger"}  # of artifact that a task makes
+KIND = {"classification": "classifier", "regression": "predictor", "multilabel": "tagger"}  # the kind of artifact for each task
 
 
 def verify_updates(seed: int) -> None:
-    """Print how far the closed forms are from numerical minimisers; NegativeResult if too far."""
+    """Print the distances of the closed-form updates from numerical minimisers.  Raises NegativeResult if one is too large."""
     from herdcli.evaluation.table import to_aligned_text
     from herdcli.online.learners import update_verification as check
 
@@ -35,12 +35,12 @@ def verify_updates(seed: int) -> None:
 
 
 def base_model(session: Session, request: Request) -> Classifier | None:
-    """The model that is gone on with."""
+    """Return the model of --continue, or None."""
     return session.load(request.model, "model", kinds=set(KIND.values())).value if request.model else None
 
 
 def learn_stream(session: Session, request: Request, model: Classifier | None) -> None:
-    """Learn, and save a `classifier`."""
+    """Learn from text or a data set, and save a model of the kind that fits the task."""
     task = request.task if model is None else model.settings.task
     outputs.check_artifact(session, KIND[task])
     settings = learning_settings(request, model)
@@ -60,7 +60,7 @@ def learn_stream(session: Session, request: Request, model: Classifier | None) -
 
 
 def save_model(session: Session, classifier: Classifier, settings: Settings, history: Artifact | None) -> None:
-    """Save what was learned, and say in the last line what it is."""
+    """Save the learned model, with a summary in the last line."""
     skipped = f", {classifier.running.skipped} lines skipped" if classifier.running.skipped else ""
     if classifier.running.refused:
         session.console.warn(
@@ -72,7 +72,7 @@ def save_model(session: Session, classifier: Classifier, settings: Settings, his
 
 
 def _progressive_summary(classifier: Classifier) -> str:
-    """What was found of the examples before they were learned."""
+    """Return text with the error on examples before they were learned."""
     running = classifier.running
     if not running.seen:
         return ""
@@ -84,7 +84,7 @@ def _progressive_summary(classifier: Classifier) -> str:
 
 
 def _coverage_summary(classifier: Classifier) -> str:
-    """How many of the examples their sets or intervals held, and how large those were."""
+    """Return text with the coverage of prediction sets or intervals and their mean size."""
     found, numbers = classifier.coverage, isinstance(classifier, Predictor)
     if found is None or not found.examples:
         return ""
@@ -94,19 +94,19 @@ def _coverage_summary(classifier: Classifier) -> str:
 
 
 def can_stay_in_file(request: Request, settings: Settings) -> bool:
-    """Whether rows can stay in their file: they are learned by no model that wants its columns in another order."""
+    """Return whether rows can stay in their file; a continued model may need the columns in another order."""
     return request.model is None
 
 
 def learning_settings(request: Request, model: Classifier | None) -> Settings:
-    """Settings of the options, or of the model that is continued."""
+    """Return the settings from the options, or those of the continued model."""
     return request.settings() if model is None else request.continued(model)
 
 
 def _learn_model(
     session: Session, example_input: ExampleInput, settings: Settings, request: Request, model: Classifier | None
 ) -> Classifier:
-    """The classifier of a data set or of text."""
+    """Return the classifier learned from a data set or from text."""
     if example_input.data is not None:
         return dataset_rows.learn_from_rows(
             session, dataset_rows.task_rows(session, example_input.data, request, model), settings, request, model, example_input.name

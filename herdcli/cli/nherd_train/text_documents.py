@@ -1,4 +1,4 @@
-"""`herd nherd-train --text`: documents are counted, weighted, and passed over until the error of held-out documents stops falling."""
+"""`herd nherd-train --text`: words of documents are counted and weighted, and learned in passes until held-out error stops falling."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from herdcli.cli.nherd_train.request import Request
     from herdcli.online.model import Classifier, Settings
 
-TEXT = "text"  # the column of documents where a folder has them
-BITS = 18  # columns are 2^bits where --bits says nothing else
+TEXT = "text"  # name of the column of documents if they come from a folder
+BITS = 18  # default of --bits: words are hashed into 2^18 columns
 
 
 def document_settings(request: Request, model: Classifier | None) -> Documents | None:
-    """How INPUT's documents become rows; None where it has none."""
+    """Return the settings that turn INPUT's documents into rows; None if it has no documents."""
     if model is not None:
         return model.documents
     if request.text is None and not document_rows.is_folder_of_texts(request.source):
@@ -38,14 +38,14 @@ def document_settings(request: Request, model: Classifier | None) -> Documents |
 
 
 def settings_for_documents(request: Request, settings: Settings) -> Settings:
-    """The settings of documents: rows of length 1, and pa2 with kept multipliers where nothing else is asked for."""
+    """Return the settings for documents: rows of length 1, and by default pa2 with stored dual multipliers."""
     settings = replace(settings, normalize=True, scaling="none")
     free = request.algorithm == "auto" and request.C == "auto" and request.multiclass == "auto" and request.passes is None
     return replace(settings, algorithm="pa2", dual=True, C=1.0, multiclass="one-vs-rest") if free else settings
 
 
 def learn_documents(session: Session, request: Request, how: Documents, model: Classifier | None) -> None:
-    """Learn the documents of INPUT, and save a `classifier`."""
+    """Learn from the documents of INPUT, and save a `classifier`."""
     outputs.check_artifact(session, "classifier")
     settings = runs.learning_settings(request, model)
     made, given = _train_on_documents(session, request, how, settings, model)

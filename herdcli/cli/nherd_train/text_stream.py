@@ -1,4 +1,4 @@
-"""svmlight and Vowpal Wabbit text as it arrives, and the model that is learned from it."""
+"""Learning from svmlight and Vowpal Wabbit text as it arrives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AnyLabels = LabelEncoder | NumericTargets | LabelSetEncoder | ClassNameEncoder
 
 
 def learn_from_text(session: Session, given: ExampleInput, settings: Settings, request: Request, model: Classifier | None) -> Classifier:
-    """The model of the examples in text."""
+    """Return the model learned from the examples in text."""
     reader = _text_reader(given, request, model)
     settings = request.held(settings, validated=False)
     labels = _label_parser(settings.task, request, model, named=given.named)
@@ -54,7 +54,7 @@ def learn_from_text(session: Session, given: ExampleInput, settings: Settings, r
         learner.report_last_pass(state)
         if settings.early_stop:
             return
-        if learner.next_batch(state) is not None:  # a finished run that was resumed has read nothing: this reads all
+        if learner.next_batch(state) is not None:  # a resumed run that had finished has read nothing yet: this reads all
             raise DataError("has more lines than when the run of the checkpoint ended", where=given.name, hint=AFRESH)
 
     fitted = chosen.documented(session.run(learner, label="learning", ended=require_end))
@@ -66,7 +66,7 @@ def learn_from_text(session: Session, given: ExampleInput, settings: Settings, r
 def _block_reader(
     session: Session, given: ExampleInput, reader: BlockReader, labels: AnyLabels, request: Request
 ) -> BlockReader | CachingReader:
-    """The reader with what labels need, and with a cache where one is asked for."""
+    """Return the reader adapted to the kind of labels, with a cache if --cache is given."""
     if request.cache is None:
         return LabelSetReader.of(reader, labels) if isinstance(labels, (LabelSetEncoder, ClassNameEncoder)) else reader
     if isinstance(labels, LabelSetEncoder):
@@ -77,7 +77,7 @@ def _block_reader(
 
 
 def _with_reader(model: Classifier, reader: BlockReader, text: str) -> Classifier:
-    """The model with how its text was read, so that other text is read the same way."""
+    """Return the model with the options of its reader, so that other text is read in the same way."""
     model = replace(
         model,
         running=replace(model.running, skipped=reader.skipped),
@@ -94,7 +94,7 @@ def _with_reader(model: Classifier, reader: BlockReader, text: str) -> Classifie
 
 
 def _label_parser(task: str, request: Request, model: Classifier | None, *, named: bool) -> AnyLabels:
-    """What the labels of text are turned into."""
+    """Return the object that converts the labels of text to numbers."""
     if task == "multilabel":
         declared = request.declared(model)
         return LabelSetEncoder(declared or (), fixed=declared is not None and model is None, most=request.max_classes)
@@ -106,13 +106,13 @@ def _label_parser(task: str, request: Request, model: Classifier | None, *, name
 def _text_source(
     session: Session, given: ExampleInput, reader: BlockReader | CachingReader, labels: AnyLabels, settings: Settings
 ) -> tuple[BlockSource, int]:
-    """Text as it arrives, or all of it to be shuffled; and how many classes it has."""
+    """Return a source of text as it arrives, or of all text in memory for shuffling, and the number of classes."""
     rows = rows_per_block(settings)
     if not settings.shuffle:
         proof = reader.proof if isinstance(reader, CachingReader) else given.proof
         text = TextSource(given.pieces, reader, labels, passes=settings.passes, rows=rows, proof=proof, holdout=heldout_rule(settings))
         if not labels.given or isinstance(labels, LabelSetEncoder):
-            text.keep_first()  # it shows the classes
+            text.keep_first()  # the first block shows the classes
         return text, _initial_class_count(labels)
     found = list(reader.blocks(given.pieces()))
     X, y, weight = gather_blocks(replace(block, label=labels.indices(block.label, given.name)) for block in found)
@@ -124,13 +124,13 @@ def _text_source(
 
 
 def _initial_class_count(labels: AnyLabels) -> int:
-    """How many classes a learner begins with; of numbers as many as have one score."""
+    """Return the number of classes at the start; for numeric targets the number for which there is a single score."""
     return len(labels.names) if isinstance(labels, LabelSetEncoder) else len(labels.names) or 2
 
 
 def _print_plan(learner: OnlineLearner, given: ExampleInput) -> NoReturn:
-    """Try the first blocks of a stream, say what the whole would take where its length is known, and end the command."""
-    # a stream has no bound of steps, but often one of bytes; the figures of this trial are not told
+    """Try the first blocks of a stream, print the rate and, if its length is known, the total time, and end the command."""
+    # a stream has no known number of steps, but often a number of bytes; this trial prints no errors
     started, state = time.monotonic(), learner.init()
     while not state.done and time.monotonic() - started < TRIAL_SECONDS:
         state = OnlineLearner.step(learner, state)
@@ -159,7 +159,7 @@ def _text_reader(given: ExampleInput, request: Request, model: Classifier | None
 
 
 class _BoundedSource:
-    """A source that refuses an index whose table would not fit into memory."""
+    """A source that raises an error for an index whose weight table would not fit into memory."""
 
     def __init__(self, session: Session, source: BlockSource, classes: int) -> None:
         self.session, self.source = session, source

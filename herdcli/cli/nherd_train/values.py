@@ -1,4 +1,4 @@
-"""Values of options of `herd nherd-train` that have a form of their own."""
+"""Option values of `herd nherd-train` that need their own parsers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from herdcli.cli.frame.options.declaration import Kind, format_number, parsed
 
 
 def _parse_c(text: str) -> float | Literal["auto", "running"]:
-    """A number above 0, or `auto` or `running`."""
+    """Parse a number above 0, or `auto` or `running`."""
     if text == "auto":
         return "auto"
     if text == "running":
@@ -25,7 +25,7 @@ def _parse_c(text: str) -> float | Literal["auto", "running"]:
 
 
 def _parse_half_life(text: str) -> float | Literal["auto"]:
-    """A number of examples of 1 or more, `auto`, or 0 for `none`."""
+    """Parse a number of examples of 1 or more, `auto`, or `none`, which is 0."""
     if text == "auto":
         return "auto"
     if text in ("none", "0"):
@@ -50,7 +50,7 @@ class _Share(click.types.FloatParamType):
 
 
 def _parse_pairs(text: str) -> str:
-    """Pairs of namespaces, in the form that a record has them."""
+    """Parse pairs of namespaces, and return them in the form of a record."""
     from herdcli.online.text.quadratic_features import parse_pairs
 
     try:

@@ -1,4 +1,4 @@
-"""herd regress: options of generalised linear models; the descent is in herdcli.regression."""
+"""The command `herd regress`: options for generalised linear models; the descent is in herdcli.regression."""
 
 from __future__ import annotations
 

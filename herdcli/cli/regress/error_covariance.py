@@ -1,4 +1,4 @@
-"""`herd regress --gls`: what the errors' covariance is said to be, and training rows made independent by it."""
+"""`herd regress --gls`: the covariance of the errors, and training rows whitened by it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.schema import Array
 
-RANDOM_WALK = 0.98  # correlations above which differences say more than levels
+RANDOM_WALK = 0.98  # correlation above which a model of differences is better than one of levels
 
 
 @dataclass(frozen=True)
 class ErrorCovariance:
-    """name  ar1, variance or given.  correlation, columns  of ar1 and variance, where they are said.  path  of a matrix."""
+    """The value of --gls.
+
+    name         ar1, variance or given.
+    correlation  the given correlation of ar1, if any.
+    columns      the given columns of variance, if any.
+    path         the file of a covariance matrix.
+    """
 
     name: str
     correlation: float | None = None
@@ -32,7 +38,7 @@ class ErrorCovariance:
 
 
 def parse_error_covariance(request: Request) -> ErrorCovariance | None:
-    """What --gls says.  Raises BadUsage for a correlation outside (−1, 1)."""
+    """Parse --gls.  Raises BadUsage for a correlation outside (−1, 1)."""
     if request.gls is None:
         return None
     name, _, rest = request.gls.partition(":")
@@ -52,7 +58,7 @@ def parse_error_covariance(request: Request) -> ErrorCovariance | None:
 
 
 def whiten_errors(session: Session, inputs: RegressionInputs, errors: ErrorCovariance) -> tuple[WhitenedRows, Array]:
-    """The training rows with errors that are independent and alike, and the variance (n,) of every row in units of theirs."""
+    """Return the training rows whitened to independent errors of equal variance, and the variance (n,) of every row in that unit."""
     from herdcli.regression import covariance
 
     training = inputs.split == 0
@@ -77,7 +83,7 @@ def whiten_errors(session: Session, inputs: RegressionInputs, errors: ErrorCovar
 
 
 def error_variances(model: GeneralisedLinear, X: Array, weight: Array | None) -> Array | None:
-    """The variances (n,) of other rows' errors in units of the dispersion; None where nothing is known of them, or all are alike."""
+    """Return the error variances (n,) of other rows in units of the dispersion; None if they are unknown or all equal."""
     if not model.gls or model.gls == "given":
         return None
     gamma = model.log_variance
@@ -122,7 +128,7 @@ def _whiten_by_columns(
 
 
 def _read_covariance(session: Session, path: str, rows: int) -> Array:
-    """The covariance (n, n) of a file."""
+    """Read the covariance (n, n) from a file."""
     session.require_memory(24 * rows * rows, f"the covariance of {rows} rows")
     found = session.load(path, "covariance", kinds={"dataset"})
     X = found.value.X

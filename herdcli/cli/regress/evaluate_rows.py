@@ -1,4 +1,4 @@
-"""`herd eval --data` of a regression: other rows instead of those that travel with the model."""
+"""`herd eval --data` for a regression: evaluation on other rows than those stored in the model."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def with_evaluation_rows(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A regression with the rows of --data, those of split 1 and 2 where the data have a split; without the option as it is.
+    """Return a regression with the rows of --data, only those of split 1 and 2 if the data have a split; without --data unchanged.
 
-    Target, offset and weights are the columns that it was fitted with; weights may be missing.  Rows of a large file stay in it
-    (evaluation.regression.Judged), unless pictures need them, or errors that are correlated.
+    Target, offset and weights are the columns that the model was fitted with; weights may be missing.  Rows of a large file stay in the
+    file (`evaluation.figures.regression.EvaluatedRegression`), unless plots need them or errors are correlated.
     """
     if request.data is None:
         return artifact
@@ -86,7 +86,10 @@ def _require_columns(model: GeneralisedLinear, columns: int, where: str) -> None
 
 
 def target_for_model(model: GeneralisedLinear | Perceptron, y: Array, classes: list[str] | None, target: str, where: str) -> Array:
-    """The target (n,), as indices of the model's classes where it has them."""
+    """Return the target (n,); if the model has classes, as their indices.
+
+    Raises DataError for a class that the model does not have.
+    """
     if not model.classes:
         if classes is not None:
             raise DataError(f"the target '{target}' holds text, the model predicts numbers", where=where)
@@ -102,9 +105,9 @@ def target_for_model(model: GeneralisedLinear | Perceptron, y: Array, classes: l
 
 @dataclass(frozen=True)
 class FileHeldoutBlocks:
-    """Held-out rows of files, which are read and predicted when their blocks are.
+    """Held-out rows of files that are read and predicted block by block when needed.
 
-    chosen  (n,) their numbers, rising; None: all.      order  of the model's columns; None: as they are.
+    chosen  (n,) their row numbers, ascending; None: all.      order  the order of the model's columns; None: unchanged.
     """
 
     model: GeneralisedLinear
@@ -116,21 +119,21 @@ class FileHeldoutBlocks:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.found.count if self.chosen is None else len(self.chosen)
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return -(-self.rows // BLOCK)
 
     @property
     def together(self) -> int:
-        """Blocks that are in memory at one time."""
+        """The number of blocks in memory at the same time."""
         return blocks_per_read(self.found.artifact.value.X.shape[1])
 
     def take(self, first: int, last: int) -> Iterator[HeldOut]:
-        """Blocks first … last − 1, one after the other."""
+        """Yield blocks first to last − 1 one by one."""
         for number in range(first, last):
             places = np.arange(number * BLOCK, min((number + 1) * BLOCK, self.rows))
             parts = [self._read(part) for part in lazy_matrix.split_index_runs(places if self.chosen is None else self.chosen[places])]
@@ -138,7 +141,7 @@ class FileHeldoutBlocks:
             yield self._held_out(joined["X"], joined["y"], joined["offset"], joined.get("weight"))
 
     def _read(self, numbers: Array) -> dict[str, Array]:
-        """Rows that lie close together: X, y, offset and, where there are any, weight."""
+        """Read rows that lie close together, and return X, y, offset and, if there are any, weights."""
         where, start = self.found.artifact.name, int(numbers[0])
         data, given, classes = inputs.split_as_fitted(self.found.read(start, int(numbers[-1]) + 1), self.known, where)
         y = target_for_model(self.model, given.y, classes, self.known.target, where)
@@ -163,7 +166,7 @@ class FileHeldoutBlocks:
 def _rows_in_files(
     session: Session, model: GeneralisedLinear, fitted_columns: inputs.FittedColumns, ranges: RowRanges
 ) -> FileHeldoutBlocks | None:
-    """The rows that judge, which stay in their files; None where all must be read to read one."""
+    """Return the evaluation rows, which stay in their files; None if reading one row requires all of them."""
     where, head = ranges.artifact.name, ranges.read(0, 1)
     named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
     others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)

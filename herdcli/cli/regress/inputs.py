@@ -1,4 +1,4 @@
-"""What `herd regress` reads: a data set's columns as features, target, offset and weights."""
+"""The inputs of `herd regress`: a data set's columns as features, target, offset and weights."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 LABELS = "y"
-COPIED = 36  # bytes of an entry besides the stored ones that reading and fitting in memory take
+COPIED = 36  # bytes per entry that reading and fitting in memory need in addition to the stored ones
 ONE_PASS = "--one-pass reads rows some at a time, for least squares"
 SEQUENCE = "sequence"
-LEAST_ROWS = 5  # a class, on average
-MOST_CLASSES = 20  # whole numbers up to which a target is taken for names of classes, which is told
+LEAST_ROWS = 5  # minimum average number of rows per class
+MOST_CLASSES = 20  # maximum number of different whole numbers that are read as class names, which a note reports
 
 
 @dataclass(frozen=True)
 class RegressionInputs:
-    """X (n, D), an array or, of rows on disk, Lazy, target y (n,), offset (n,), weights (n,) and split (n,).
+    """X (n, D), an array or, for rows on disk, a LazyMatrix; target y (n,), offset (n,), weights (n,) and split (n,).
 
-    classes  names of the target's values, where these are classes.
+    classes  names of the target's values, if these are classes.
     """
 
     X: Array
@@ -57,14 +57,14 @@ class RegressionInputs:
     classes: list[str] | None
     target: str
     history: Artifact
-    steps: TimeSteps | None = None  # of rows in time
-    title: str = ""  # of the target in the file
-    form: str = ""  # of the target, as in `trials_and_exposure.Response`
-    image_shape: Array | None = None  # (2,) of rows that are pictures
+    steps: TimeSteps | None = None  # for time series
+    title: str = ""  # name of the target in the file
+    form: str = ""  # form of the target, as in `trials_and_exposure.Response`
+    image_shape: Array | None = None  # (2,) if rows are images
 
 
 def read_inputs(session: Session, request: Request, *, in_time: bool = False) -> RegressionInputs:
-    """The columns that the options name; in_time: of rows in time, whose splits follow each other."""
+    """Read the columns that the options name.  in_time  rows are time series, whose splits are consecutive."""
     artifact = None if in_time or request.gls or request.hidden else _on_disk(session, request)
     if artifact is None:
         artifact = _load_data(session, request.source, named_columns(request), request.input_format, [SEQUENCE] if in_time else [])
@@ -96,12 +96,12 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
 
 
 def target_title(session: Session, request: Request) -> str:
-    """What the file calls the target."""
+    """Return the name of the target in the file."""
     return request.target or (session.use and session.use.roles.get("y")) or LABELS
 
 
 def _on_disk(session: Session, request: Request) -> Artifact | None:
-    """The data set with its rows on disk, where they would take more than --max-memory; None for others, and where columns are lacking."""
+    """Return the data set with its rows on disk if they need more than --max-memory; None for others and if columns are missing."""
     form, named = request.input_format, named_columns(request)
     found = streamed_rows.open_streamed(session, request.source, label=None, input_format=form, asked=False, unit_bytes=COPIED, keep=named)
     if found is None:
@@ -111,13 +111,13 @@ def _on_disk(session: Session, request: Request) -> Artifact | None:
 
 
 def named_columns(request: Request) -> list[str]:
-    """The columns beside the features."""
+    """Return the columns that are not features."""
     named = (LABELS, request.target, request.offset, request.weights, request.sequence)
     return [*(name for name in named if name), *trials_and_exposure.count_columns(request)]
 
 
 def split_response(data: Dataset, request: Request, where: str, note: Note) -> tuple[Dataset, Response, list[str] | None]:
-    """The features of rows, their response, and the names of the target's values where it has any."""
+    """Return the features of the rows, their response, and the names of the target's values if it has any."""
     y, classes, data = _split_target(data, request.target or LABELS, where, named=request.target is not None)
     offset, data = pop_number_column(data, request.offset, "--offset", where)
     weight, data = pop_number_column(data, request.weights, "--weights", where)
@@ -128,7 +128,7 @@ def split_response(data: Dataset, request: Request, where: str, note: Note) -> t
 def _counted_response(
     data: Dataset, response: Response, classes: list[str] | None, options: CountOptions, where: str, note: Note, form: str = ""
 ) -> tuple[Dataset, Response]:
-    """The response in shares or rates where the options say so."""
+    """Return the response as shares or rates if the options give trials or exposures."""
     counting = trials_and_exposure.count_columns(options) or options.weight_kind in ("trials", "exposure")
     if classes is not None and counting:
         raise DataError("the target holds names of classes, and trials and exposures need numbers", where=where)
@@ -142,7 +142,7 @@ def _counted_response(
 
 
 def _drop_zero_weights(session: Session, data: Dataset, response: Response, request: Request, where: str) -> tuple[Dataset, Response]:
-    """The rows of weight above 0.  Rows in time and those of a covariance keep their places and are of no split (`read_inputs`)."""
+    """Return the rows of weight above 0.  With --gls all rows stay, and `read_inputs` puts those of weight 0 in no split."""
     weight = response.weight
     if weight is None:
         return data, response
@@ -160,7 +160,7 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, requ
 
 
 def _drop_base_levels(session: Session, artifact: Artifact, request: Request) -> Dataset:
-    """The rows without the base levels of columns of text, unless a penalty or random weights make all levels alike."""
+    """Return the rows without the columns of base levels, unless a penalty or random weights treat all levels equally."""
     data: Dataset = artifact.value
     if request.l1 or request.l2 or request.hidden or not session.recoding:
         return data
@@ -170,7 +170,10 @@ def _drop_base_levels(session: Session, artifact: Artifact, request: Request) ->
 
 @dataclass(frozen=True)
 class FittedColumns:
-    """The columns that a regression was fitted with; sequence: None for the usual name.  in_time: whether its rows are."""
+    """The columns that a regression was fitted with.
+
+    sequence  None for the usual name.      in_time  whether the rows are time series.
+    """
 
     target: str
     offset: str | None
@@ -185,18 +188,18 @@ class FittedColumns:
 
     @property
     def response(self) -> str:
-        """Which column is predicted, as of `ColumnRoles`."""
+        """The kind of response column, as in `ColumnRoles`."""
         return "usual" if self.target == LABELS else "named"
 
     @property
     def wanted(self) -> list[str]:
-        """Columns beside the features."""
+        """The columns that are not features."""
         named = (LABELS, self.target, self.offset, self.weights, self.sequence)
         return [*(name for name in named if name), *trials_and_exposure.count_columns(self)]
 
 
 def fitted_columns(artifact: Artifact) -> FittedColumns:
-    """Of a regression, by its history."""
+    """Return the columns that a regression was fitted with, from its history."""
     offset, weights, sequence = (provenance.option_of(artifact.history, "regress", name) for name in ("offset", "weights", "sequence"))
     counted = {name: provenance.option_of(artifact.history, "regress", name) for name in ("trials", "failures", "exposure", "weight_kind")}
     model: GeneralisedLinear = artifact.value
@@ -206,9 +209,9 @@ def fitted_columns(artifact: Artifact) -> FittedColumns:
 def read_other_rows(
     session: Session, source: str, fitted_columns: FittedColumns, input_format: str | None = None, *, open_ended: bool = False
 ) -> RegressionInputs:
-    """The same columns of other rows: all are test rows where the data have no split; weights may be missing.
+    """Read the same columns of other rows; all are test rows if the data have no split; weights may be missing.
 
-    open_ended  targets may be missing, NaN then, in a column that is not `y`, which holds labels.
+    open_ended  targets may be missing (NaN) in a column other than `y`, which holds labels.
     """
     target, steps = fitted_columns.target, None
     wanted = [name for name in fitted_columns.wanted if not (open_ended and name == target != LABELS)]
@@ -233,7 +236,7 @@ def read_other_rows(
 
 
 def split_as_fitted(data: Dataset, fitted_columns: FittedColumns, where: str) -> tuple[Dataset, Response, list[str] | None]:
-    """The same of other rows as `split_response` of those that were fitted; weights may be missing."""
+    """Return features, response and class names of other rows, as `split_response` does for fitted rows; weights may be missing."""
     y, classes, data = _split_target(data, fitted_columns.target, where, named=fitted_columns.target != LABELS)
     values, data = pop_number_column(data, fitted_columns.offset, "--offset", where)
     weight, data = pop_number_column(data, fitted_columns.weights if has_column(data, fitted_columns.weights) else None, "--weights", where)
@@ -244,7 +247,7 @@ def split_as_fitted(data: Dataset, fitted_columns: FittedColumns, where: str) ->
         and weight is None
         and not any(has_column(data, name) for name in (fitted_columns.trials, fitted_columns.exposure))
     ):
-        return data, given, classes  # rows of shares or rates that weigh the same
+        return data, given, classes  # shares or rates with equal weights
     data, response = _counted_response(data, given, classes, fitted_columns, where, lambda text: None, fitted_columns.form)
     weight = response.weight
     if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all()):
@@ -253,12 +256,12 @@ def split_as_fitted(data: Dataset, fitted_columns: FittedColumns, where: str) ->
 
 
 def counting_columns(fitted_columns: FittedColumns) -> list[str]:
-    """The columns of trials, failures and exposures of a regression."""
+    """Return the columns of trials, failures and exposures of a regression."""
     return trials_and_exposure.count_columns(fitted_columns)
 
 
 def has_column(data: Dataset, name: str | None) -> bool:
-    """Whether there is such a column, among the features or beside them."""
+    """Return whether a column exists, among the features or among the other columns."""
     return name in (data.columns or {}) or name in (data.feature_names or [])
 
 
@@ -271,7 +274,10 @@ def _load_data(
     gaps: Sequence[str] = (),
     response: str | None = None,
 ) -> Artifact:
-    """The data set with the columns beside its rows, or within them where a sealed one has them there.  gaps: which may lack values."""
+    """Load the data set with the wanted columns next to its features, or among them if a sealed data set has them there.
+
+    gaps  the columns that may have missing values.
+    """
     from herdcli.artifacts.dataset import Dataset
 
     read = partial(
@@ -288,7 +294,7 @@ def _load_data(
 
 
 def require_column(data: Dataset, name: str | None, option: str, where: str) -> None:
-    """Refuse a data set without a column."""
+    """Raise BadUsage if the data set lacks a column."""
     if name is not None and not has_column(data, name):
         raise _column_error(data, name, option, where)
 
@@ -299,7 +305,7 @@ def _column_error(data: Dataset, name: str, option: str, where: str) -> BadUsage
 
 
 def pop_number_column(data: Dataset, name: str | None, option: str, where: str) -> tuple[Array | None, Dataset]:
-    """A column of numbers by its name, and the data set without it."""
+    """Return a numeric column by its name, and the data set without it."""
     if name is None:
         return None, data
     further = data.columns or {}
@@ -315,7 +321,7 @@ def pop_number_column(data: Dataset, name: str | None, option: str, where: str) 
 
 
 def _labels_as_feature(data: Dataset) -> Dataset:
-    """A column y of numbers is a feature like any other where something else is predicted."""
+    """Return the data set with a numeric column y as a feature, because another column is predicted."""
     further = dict(data.columns or {})
     y = further.pop(LABELS, None)
     if y is None or y.dtype.kind not in "fiub" or data.feature_names is None:
@@ -326,7 +332,10 @@ def _labels_as_feature(data: Dataset) -> Dataset:
 
 
 def _are_counts(data: Dataset, y: Array, request: Request) -> bool:
-    """Whether a target whose family is left open holds counts rather than few names of classes, in whose order no column would be."""
+    """Return whether a target without a given family holds counts rather than class names.
+
+    Class names have no order, so no feature column changes steadily with them.
+    """
     few = len(np.unique(y)) <= MOST_CLASSES
     found = (
         request.family is None
@@ -338,7 +347,7 @@ def _are_counts(data: Dataset, y: Array, request: Request) -> bool:
 
 
 def _as_classes(y: Array) -> tuple[Array, list[str] | None]:
-    """Few whole numbers, other than 0 and 1, are the names of classes; others are numbers."""
+    """Return indices and names of classes if the target has few whole numbers other than 0 and 1; else the numbers and None."""
     values, index = np.unique(y, return_inverse=True)
     whole = bool((values == np.floor(values)).all())
     if not whole or len(values) > MOST_CLASSES or len(y) < LEAST_ROWS * len(values) or set(values.tolist()) <= {0.0, 1.0}:
@@ -360,7 +369,7 @@ def _remove_column(data: Dataset, name: str) -> tuple[Array, Dataset]:
 
 
 def _split_target(data: Dataset, name: str, where: str, *, named: bool) -> tuple[Array, list[str] | None, Dataset]:
-    """The target (n,) as numbers, the names of its values where these are classes, and the data set without it."""
+    """Return the target (n,) as numbers, the names of its values if these are classes, and the data set without it."""
     if name != LABELS:
         data = _labels_as_feature(data)
     further = data.columns or {}

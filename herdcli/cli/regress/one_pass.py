@@ -1,4 +1,4 @@
-"""`herd regress --one-pass`: least squares from sums of blocks of rows, which are units; a shard sums up its own."""
+"""`herd regress --one-pass`: least squares from sums over blocks of rows; blocks are the units, and each shard sums its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileBlocks:
-    """Rows of files, which are read when their blocks are.  split, kept  (n,)."""
+    """Blocks of rows that are read from files when needed.  split, kept  (n,)."""
 
     found: RowRanges
     request: Request
@@ -40,7 +40,7 @@ class FileBlocks:
     kept: Array
 
     def take(self, first: int, last: int) -> Iterator[RegressionBlock]:
-        """Blocks first … last − 1, read together."""
+        """Read blocks first to last − 1 together and yield them one by one."""
         begin, where = first * BLOCK, self.found.artifact.name
         stretch = self.found.read(begin, min(last * BLOCK, self.found.count))
         data, given, _ = inputs.split_response(stretch, self.request, where, lambda text: None)
@@ -54,7 +54,7 @@ class FileBlocks:
 
 @dataclass(frozen=True)
 class SummableRows:
-    """Rows that are to be summed up, and what is known of them before."""
+    """The rows to sum over, with their split and the names of their columns."""
 
     source: MemoryBlocks | FileBlocks
     split: Array
@@ -66,7 +66,7 @@ class SummableRows:
 
 
 def sum_and_fit(session: Session, request: Request) -> None:
-    """Sum up this run's blocks, and save a `regression` or a shard of the sums."""
+    """Sum over this run's blocks, and save a `regression` or a shard of the sums."""
     request = replace(request, family="gaussian")
     with _open_ranges(session, request) as found:
         rows = None if found is None else _rows_in_files(session, request, found)
@@ -110,7 +110,7 @@ def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
 
 
 def finish(session: Session, whole: RegressionShard, history: History, request: Request) -> None:
-    """Fit the sums of all blocks, and save the regression."""
+    """Fit the regression to the sums of all blocks, and save it."""
     from herdcli.regression import least_squares_sums
     from herdcli.regression.block_sums import PilotFit
     from herdcli.regression.fit import NewtonDescent
@@ -133,12 +133,12 @@ def finish(session: Session, whole: RegressionShard, history: History, request: 
 
 
 def _open_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
-    """Files whose rows are read by parts; None for what is small, and what can only be read whole."""
+    """Open files whose rows can be read in ranges; None for small files and files that must be read whole."""
     return streamed_rows.open_ranges(session, request.source, input_format=request.input_format, keep=inputs.named_columns(request))
 
 
 def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> SummableRows | None:
-    """Rows that stay in their files; None where all of them must be seen to read one."""
+    """Return rows that stay in their files; None if reading one row requires all of them."""
     head, artifact = ranges.read(0, 1), ranges.artifact
     named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
     others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
@@ -163,7 +163,7 @@ def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Sum
 
 
 def _rows_in_memory(session: Session, request: Request) -> SummableRows:
-    """All rows."""
+    """Return all rows, in memory."""
     rows = inputs.read_inputs(session, request)
     _require_numbers(rows.classes, rows.title, rows.history.name)
     held = evaluation_mask(rows.split)
@@ -171,7 +171,7 @@ def _rows_in_memory(session: Session, request: Request) -> SummableRows:
 
 
 def _blocks_in_memory(rows: inputs.RegressionInputs, kept: Array) -> MemoryBlocks:
-    """All rows, which a block takes its own of."""
+    """Return all rows in memory, divided into blocks."""
 
     def cut(own: slice) -> RegressionBlock:
         weight = None if rows.weight is None else rows.weight[own]

@@ -1,4 +1,4 @@
-"""`herd eval --data` of a perceptron: other rows instead of those that travel with the model."""
+"""`herd eval --data` for a perceptron: evaluation on other rows than those stored in the model."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def with_evaluation_rows(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """A perceptron with the rows of --data, those of split 1 and 2 where the data have a split; without the option as it is.
+    """Return a perceptron with the rows of --data, only those of split 1 and 2 if the data have a split; without --data unchanged.
 
-    Target, offset and weights are the columns that it was fitted with; weights may be missing.
+    Target, offset and weights are the columns that the model was fitted with; weights may be missing.
     """
     if request.data is None:
         return artifact

@@ -1,4 +1,4 @@
-"""`herd regress --hidden`: the fit of a perceptron, and the artifact that comes of it."""
+"""`herd regress --hidden`: the fit of a perceptron and its artifact."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from herdcli.regression.perceptron.scaling import FitScaling
     from herdcli.schema import Array
 
-MOST_EXACT = 10**7  # rows × parameters up to which every step takes all rows
+MOST_EXACT = 10**7  # largest rows × parameters for which every step uses all rows
 SMALLEST_BATCH, LARGEST_BATCH = 16, 200
 RATES = {"adam": 1e-3, "sgd": 1e-2}
 
 
 @dataclass(frozen=True)
 class PerceptronRun:
-    """What a fit is made of.  start (K,): intercepts of the first weights."""
+    """The inputs, problem and settings of a fit.  start  (K,) initial intercepts of the output layer."""
 
     inputs: RegressionInputs
     problem: PerceptronProblem
@@ -45,7 +45,7 @@ class PerceptronRun:
 
 
 def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request) -> None:
-    """Fit the training rows, keep what the model says of the others, write it."""
+    """Fit a perceptron to the training rows, add predictions of the held-out rows, and save it."""
     from herdcli.regression import weight_meaning
 
     if not (inputs.split == 0).any():
@@ -69,7 +69,7 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
 
 
 def _warn_of_end(session: Session, optimizer: str, request: Request) -> None:
-    """Say that the last allowed step was still a gain."""
+    """Warn that the fit reached its last step before it converged, or raise NotConverged."""
     done, option = (request.iterations, "iterations") if optimizer == "trust-region" else (request.epochs, "epochs")
     unit = {"iterations": "step", "epochs": "epoch"}[option]
     message, hint = f"not converged after {done} {unit}{'' if done == 1 else 's'}", f"--{option} allows more"
@@ -79,7 +79,7 @@ def _warn_of_end(session: Session, optimizer: str, request: Request) -> None:
 
 
 def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, family: Family, kind: str) -> PerceptronRun:
-    """The problem in units of the fit, its validation rows, and how it is solved."""
+    """Return the problem in standardised units, its validation rows, and the settings of its solution."""
     from herdcli.regression.model import initial_coefficients
     from herdcli.regression.perceptron.architecture import Architecture
     from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
@@ -113,7 +113,7 @@ def _scaled_table(rows: FittedRows, scaling: FitScaling) -> RowTable:
 
 
 def _optimizer(session: Session, request: Request, problem: PerceptronProblem) -> str:
-    """The one asked for, or that of problems of this size; a warning of options that are of another."""
+    """Return the requested optimizer, or the default for problems of this size, and warn about options that it does not use."""
     small = problem.rows.count * problem.architecture.parameters <= MOST_EXACT and request.dtype == "float64"
     chosen = request.optimizer or ("trust-region" if small else "adam")
     if request.optimizer is None:
@@ -129,7 +129,7 @@ def _optimizer(session: Session, request: Request, problem: PerceptronProblem) -
 
 
 def _algorithm(session: Session, run: PerceptronRun, request: Request) -> RestartedFit:
-    """All starts as one algorithm."""
+    """Return an algorithm that runs all starts."""
     from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes
     from herdcli.regression.perceptron.restarts import RestartedFit
     from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion, descent_bytes
@@ -168,7 +168,7 @@ def _algorithm(session: Session, run: PerceptronRun, request: Request) -> Restar
 
 
 def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request: Request) -> Perceptron:
-    """The artifact, after the linear model and the figures of both."""
+    """Return the artifact, with the linear model for comparison and the metrics of both."""
     from dataclasses import replace
 
     from herdcli.regression.perceptron import assembly
@@ -228,7 +228,7 @@ def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request:
 
 
 def _dispersion_rows(run: PerceptronRun) -> FittedRows:
-    """The validation rows, which the fit did not see, or without any the training rows."""
+    """Return the validation rows, which the fit did not see, or the training rows if there are none."""
     valid = _rows_of_split(run.inputs, 1)
     return valid if len(valid.y) else run.rows
 
@@ -242,7 +242,7 @@ def _heldout_rows(value: Perceptron, inputs: RegressionInputs) -> PerceptronHeld
 
 
 def predict_heldout(value: Perceptron, X: Array, y: Array, offset: Array, weight: Array | None, split: Array) -> PerceptronHeldOut:
-    """Rows X (h, D) as the perceptron, the linear model and simple classifiers predict them."""
+    """Return the predictions of the perceptron, the linear model and simple classifiers for rows X (h, D)."""
     from herdcli.regression.perceptron.model import PerceptronHeldOut
 
     return PerceptronHeldOut(

@@ -1,4 +1,4 @@
-"""`herd apply` of a regression: the mean of each row, the probabilities of its classes, or forecasts of rows in time."""
+"""`herd apply` with a regression: the mean of each row, the probabilities of its classes, or forecasts of time series."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WANTS_OF_LAYERS = "--want means or features, or classes where the target has the
 
 
 def apply_regression(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """A data set of means, or a column a class for classes (the likeliest is y), and what it is in words."""
+    """Return a data set of means or of class probabilities (the most probable class is y), and a short description for the summary."""
     model: GeneralisedLinear | Perceptron = fitted.value
     want = request.want or ("classes" if model.classes else "means")
     if want == "forecasts":
@@ -69,21 +69,21 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
 
 
 def _layer_outputs(model: Perceptron, data: Dataset) -> tuple[Dataset, str]:
-    """The outputs of the hidden layers, side by side."""
+    """Return the outputs of all hidden layers as columns, and a short description for the summary."""
     found = model.features(dataset_preparation.dense_copy(data, np.float64))
     said = f"{found.shape[0]} rows × {found.shape[1]} features of {len(model.hidden)} layer{'s' if len(model.hidden) > 1 else ''}"
     return Dataset(found, split=data.split, weight=data.weight, feature_names=model.feature_titles()), said
 
 
 def _prediction_title(fitted: Artifact) -> str:
-    """The name of the column with what is predicted of the target, by what its file called it."""
+    """Return the name of the column of predictions, from the target's name in its file."""
     return column_roles.prediction_name(column_roles.model_target(fitted) or fitted.value.target)
 
 
 def _exposure_offsets(
     session: Session, data: Dataset, offset: Array | None, fitted_columns: inputs.FittedColumns, where: str
 ) -> tuple[Array | None, Dataset]:
-    """The offsets of expected counts in the exposures of the rows, where these are there; the data set without columns that only count."""
+    """Return the offsets for expected counts from the rows' exposures, if there are any, and the data set without counting columns."""
     exposure = None
     for name in inputs.counting_columns(fitted_columns):
         if inputs.has_column(data, name):
@@ -96,13 +96,13 @@ def _exposure_offsets(
         return offset, data
     if not (exposure >= 0).all():
         raise DataError(f"column '{fitted_columns.exposure}' has exposures below 0, or none", where=where)
-    with np.errstate(divide="ignore"):  # nothing is expected of an exposure of 0
+    with np.errstate(divide="ignore"):  # an exposure of 0 has an expected count of 0
         logarithms = np.log(exposure)
     return logarithms if offset is None else offset + logarithms, data
 
 
 def forecast_rows(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """Of errors correlated in time: the mean of each row given the last row before whose target is known, and its standard deviation."""
+    """Return forecasts under autocorrelated errors: the mean and standard deviation of each row given the last known target before it."""
     model: GeneralisedLinear = fitted.value
     if model.gls != "ar1":
         raise BadUsage("--want forecasts needs a model that was fitted with --gls ar1", hint="--want means")

@@ -1,4 +1,4 @@
-"""What a user asks of `herd regress`."""
+"""The options of `herd regress`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from herdcli.records import dataclass
 from herdcli.regression.family_table import TABLE
 from herdcli.regression.perceptron.choices import ACTIVATIONS, OPTIMIZERS
 
-FORMS = ("ar1", "variance")  # of the errors' covariance; anything else names a file
+FORMS = ("ar1", "variance")  # forms of the errors' covariance; any other value names a file
 
 
 def _family(needed: str, option: str = "{option}") -> OneOf:
-    """Options that are of one family."""
+    """Return the condition for options that need one family."""
     refusal = f"{option} works only with --family {needed}, not {{family}}"
     return OneOf("family", None, needed, refusal=refusal, hint=f"--family {needed}, or leave it out")
 
 
 def _weight_kind(kind: str) -> OneOf:
-    """Options that say by themselves what weights stand for."""
+    """Return the condition for options that already define the meaning of the weights."""
     refusal = "--weight-kind {weight_kind} does not go with {option}"
     return OneOf("weight_kind", None, kind, refusal=refusal, hint="leave out --weight-kind")
 
@@ -257,15 +257,15 @@ class Request:
         return self.gls is not None and self.gls.partition(":")[0] == "ar1"
 
     def resolved(self, given: frozenset[str]) -> Request:
-        """With more steps for perceptrons, whose curvature leads down slowly."""
+        """Set the default number of iterations to 500 for perceptrons, whose optimisation needs more steps."""
         return replace(self, iterations=500) if self.hidden is not None and "iterations" not in given else self
 
     @property
     def has_hidden_layers(self) -> bool:
-        """Whether the linear predictor is that of a perceptron."""
+        """Whether the model is a perceptron."""
         return self.hidden is not None
 
     @property
     def response(self) -> str:
-        """Which column is predicted, as of `ColumnRoles`."""
+        """The kind of response column, as in `ColumnRoles`."""
         return "named" if self.target else "usual"

@@ -1,4 +1,4 @@
-"""The fit of `herd regress` and what leaves it: the artifact, or the table of its coefficients."""
+"""The fit of `herd regress` and its output: the artifact, or the table of its coefficients."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 OF_FORM = {"successes": "bernoulli", "shares": "bernoulli", "counts": "poisson", "rates": "poisson"}
 FIRTH = ("bernoulli", "poisson")
-MOST_NAMES = 8  # in a message
+MOST_NAMES = 8  # maximum number of names in a message
 TABLES = {".csv": "csv", ".tsv": "tsv", ".md": "markdown", ".json": "json", ".tex": "latex"}
 
 
 def check_output(session: Session, request: Request) -> None:
-    """Refuse an output that cannot be made, before any work is done."""
+    """Raise an error for an output that cannot be written, before any work is done."""
     if request.hidden:
         if _table_format(session) is not None:
             raise BadUsage(f"{session.output}: --hidden has no table of coefficients", hint="-o FILE.h5")
@@ -50,7 +50,7 @@ def _table_format(session: Session) -> str | None:
 
 
 def fit_regression(session: Session, inputs: RegressionInputs, request: Request) -> None:
-    """Fit the training rows, keep what the model says of the others, write it."""
+    """Fit a regression to the training rows, add predictions of the held-out rows, and save it."""
     from herdcli.numerics.block_statistics import RowBlocks
     from herdcli.regression import centring, weight_meaning
     from herdcli.regression.fit import RegressionProblem
@@ -108,7 +108,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
 
 
 def weight_kind(session: Session, inputs: RegressionInputs, request: Request) -> str:
-    """What weights stand for: that of trials and rates, else the one asked for."""
+    """Return the meaning of the weights: trials or exposure if the target is counted in them, else --weight-kind."""
     kind = {"successes": "trials", "shares": "trials", "rates": "exposure"}.get(inputs.form)
     if kind is None and inputs.weight is None:
         session.ignored("weight_kind", "without weights")
@@ -116,7 +116,7 @@ def weight_kind(session: Session, inputs: RegressionInputs, request: Request) ->
 
 
 def _add_heldout_rows(value: GeneralisedLinear, inputs: RegressionInputs, variance: Array | None) -> GeneralisedLinear:
-    """With the rows of split 1 and 2.  variance  (n,) of all rows under --gls, weights included."""
+    """Return the model with the rows of split 1 and 2.  variance  (n,) of all rows under --gls, weights included."""
     from herdcli.regression.model import HeldOut
 
     held = np.isin(inputs.split, (1, 2))
@@ -140,7 +140,7 @@ def _add_heldout_rows(value: GeneralisedLinear, inputs: RegressionInputs, varian
 
 
 def fit_baselines(distribution: Family, inputs: RegressionInputs) -> ClassBaselines | None:
-    """Simple classifiers of the training rows, where rows have one class each."""
+    """Return simple classifiers fitted to the training rows, if each row has one class, else None."""
     from herdcli.numerics import class_baselines
     from herdcli.numerics.block_units import thin_rows
 
@@ -152,7 +152,7 @@ def fit_baselines(distribution: Family, inputs: RegressionInputs) -> ClassBaseli
 
 
 def choose_family(session: Session, inputs: RegressionInputs, request: Request) -> Family:
-    """The family asked for, or the one that the target's values say."""
+    """Return the family of --family, or the one that fits the target's values."""
     from herdcli.regression.families import family_by_name
 
     count = len(inputs.classes or [])
@@ -185,7 +185,7 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
 
 
 def _alternative_family(inputs: RegressionInputs, chosen: str) -> str:
-    """The family of the other reading of whole numbers, where there is one."""
+    """Return text about the family for another reading of whole numbers, if there is one."""
     if chosen == "poisson":
         return " (--family softmax reads them as classes, --family gaussian as numbers)"
     numbers = inputs.y if inputs.classes is None else _class_values(inputs.classes)[inputs.y.astype(np.int64)]
@@ -194,7 +194,7 @@ def _alternative_family(inputs: RegressionInputs, chosen: str) -> str:
 
 
 def _class_values(classes: list[str]) -> Array:
-    """The numbers (C,) that name classes; NaN for texts."""
+    """Return the numbers (C,) that are the class names; NaN if they are text."""
     try:
         return np.array([float(name) for name in classes])
     except ValueError:
@@ -202,7 +202,7 @@ def _class_values(classes: list[str]) -> Array:
 
 
 def _note_amounts(session: Session, inputs: RegressionInputs, request: Request) -> None:
-    """Name the option for weights that look like the trials or exposures of a target in shares or rates."""
+    """Print a note with the option for weights that look like the trials or exposures of a target in shares or rates."""
     from herdcli.regression import weight_meaning
 
     y, weight, name = inputs.y, inputs.weight, request.weights or "weight"
@@ -214,15 +214,15 @@ def _note_amounts(session: Session, inputs: RegressionInputs, request: Request) 
 
 
 def constant_target_error(value: str, where: str) -> DataError:
-    """Where the target is the same in every training row."""
+    """Return the error for a target that is equal in all training rows."""
     only = f"every training row has the target '{value}', so there is nothing to predict"
     return DataError(only, where=where, hint="--target COLUMN names another column")
 
 
 def require_variety(session: Session, inputs: RegressionInputs, distribution: Family) -> None:
-    """Refuse a target of one value, unless an offset tells rows apart; warn of classes that no training row has.
+    """Raise DataError for a constant target, unless an offset differs between rows; warn of classes without training rows.
 
-    Of 0 and 1, and of counts that are all 0, no finite intercept is likeliest, whatever the offset.
+    For targets that are all 0 or all 1, and for counts that are all 0, no finite intercept maximises the likelihood, whatever the offset.
     """
     training = (inputs.split == 0) & (True if inputs.weight is None else inputs.weight > 0)
     y, offset = inputs.y[training], inputs.offset[training]
@@ -251,8 +251,8 @@ def write_result(session: Session, value: GeneralisedLinear, history: History) -
 
 
 def warn_of_result(session: Session, value: GeneralisedLinear, request: Request) -> None:
-    """What a user has to know before they believe a number."""
-    if value.aliased.any() and not value.l2:  # under a ridge all columns have coefficients of their own
+    """Warn about aliased columns, coefficients without finite estimates, and a fit that did not converge."""
+    if value.aliased.any() and not value.l2:  # with a ridge penalty the coefficients of all columns are unique
         names = [name for name, hit in zip(value.names(), value.aliased, strict=False) if hit]
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         session.console.warn(f"{len(names)} columns are constant or combinations of others and get no standard errors: {listed}")
@@ -276,13 +276,16 @@ def warn_of_result(session: Session, value: GeneralisedLinear, request: Request)
 
 
 def _finite_estimate_hint(value: GeneralisedLinear) -> str:
-    """The options that give finite estimates."""
+    """Return the hint that names the options that give finite estimates."""
     firth = "--penalty firth or " if value.family in FIRTH else ""
     return f"{firth}--l2 1e-3 gives finite ones"
 
 
 def _separated_base_levels(session: Session, value: GeneralisedLinear) -> str:
-    """The base levels whose rows separate, since the intercept and all other levels of such a column have no finite estimate."""
+    """Return text that names the base levels whose rows separate the classes.
+
+    Then the intercept and all other levels of the column have no finite estimate.
+    """
     assert value.unbounded is not None
     endless = {name: bool(value.unbounded[:, j].any()) for j, name in enumerate(value.names())}
     found = []

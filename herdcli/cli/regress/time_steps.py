@@ -1,4 +1,4 @@
-"""Rows of `herd regress --gls ar1` in time: which sequence and which step of it each is, and splits that respect both."""
+"""Time series of `herd regress --gls ar1`: the sequence and step of each row, and splits that respect both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def split_time_columns(data: Dataset, column: str | None) -> tuple[Dataset, Sequences, TimeSteps, bool]:
-    """The data set without the column of sequences, these, the steps of all rows, and whether there was such a column."""
+    """Return the data set without its sequence column, the sequences, the steps of all rows, and whether the column existed."""
     from herdcli.cli.frame.rows.sequences import COLUMN, pop_column
     from herdcli.em.sequence import sequences
     from herdcli.regression.covariance import TimeSteps
@@ -36,7 +36,10 @@ def split_time_columns(data: Dataset, column: str | None) -> tuple[Dataset, Sequ
 
 
 def arrange_in_time(session: Session, data: Dataset, request: Request) -> tuple[Dataset, TimeSteps]:
-    """The data set without the column of sequences, its splits by whole sequences or, of few, in time; and the steps of all rows."""
+    """Return the data set without its sequence column and with a split, and the steps of all rows.
+
+    The split keeps sequences whole; if there are few, it divides them in time.
+    """
     from herdcli.cli.frame.rows.sequences import COLUMN, report_sequences
     from herdcli.em.sequence import sequences
 

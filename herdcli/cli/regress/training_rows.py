@@ -1,4 +1,4 @@
-"""The rows that a regression is fitted to and judged by: in memory, or read from disk a few blocks at a time."""
+"""The rows that a regression is fitted to and evaluated on: in memory, or read from disk a few blocks at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """`numerics.block_statistics.RowReader` on disk: the columns of X (n, D) less `centre` (D,), the target y (n,) and the offset (n,)."""
+    """A `numerics.block_statistics.RowReader` on disk: columns X (n, D) minus `centre` (D,), then target y (n,) and offset (n,)."""
 
     X: LazyMatrix
     y: Array
@@ -33,12 +33,12 @@ class StoredRows:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.X)
 
     @property
     def columns(self) -> int:
-        """Columns, target and offset."""
+        """The number of columns, target and offset included."""
         return self.X.shape[1] + 2
 
     def read(self, start: int, stop: int) -> RowBlock:
@@ -51,7 +51,7 @@ class StoredRows:
 
 
 def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
-    """The rows of split 0: their columns less `centre` (D,), the target and the offset.  Raises DataError where there are none."""
+    """Return the rows of split 0: their columns minus `centre` (D,), the target and the offset.  Raises DataError for infinite values."""
     chosen = inputs.split == 0
     y, offset = inputs.y[chosen], inputs.offset[chosen]
     weight = None if inputs.weight is None else inputs.weight[chosen]
@@ -64,13 +64,13 @@ def training_rows(inputs: RegressionInputs, centre: Array | None) -> RowReader:
 
 
 def rows_of(X: Array, chosen: Array) -> Array:
-    """Some of the rows, (n,) bool; of rows on disk they stay there."""
+    """Return the rows selected by a mask (n,) bool; rows on disk stay there."""
     found: Array = getattr(X, "taken", X.__getitem__)(chosen)
     return found
 
 
 def predictors(value: GeneralisedLinear, inputs: RegressionInputs, held: Array) -> Array:
-    """The linear predictor (h, K) of the rows that are held out, (n,) bool."""
+    """Return the linear predictor (h, K) of the held-out rows, selected by a mask (n,) bool."""
     offset = inputs.offset[held]
     if not isinstance(inputs.X, LazyMatrix):
         return value.predictor(inputs.X[held], offset)

@@ -1,4 +1,4 @@
-"""Targets of `herd regress` that are counted in something: successes in trials, and events in an exposure."""
+"""Targets of `herd regress` that are counts: successes in a number of trials, or events in an exposure."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ WEIGHTS = "weights must be finite, not negative, and not all 0"
 
 
 class CountOptions(Protocol):
-    """The options that say what a target is counted in, of a fit or of a record of one."""
+    """The options for the trials or exposure of a target, from a request or a record."""
 
     @property
     def trials(self) -> str | None:
-        """Column of trials."""
+        """The column of trials."""
         ...
 
     @property
     def failures(self) -> str | None:
-        """Column of failures."""
+        """The column of failures."""
         ...
 
     @property
     def exposure(self) -> str | None:
-        """Column of exposures."""
+        """The column of exposures."""
         ...
 
     @property
     def weight_kind(self) -> str | None:
-        """What weights stand for."""
+        """The meaning of the weights."""
         ...
 
 
 @dataclass(frozen=True)
 class Response:
-    """Target, offset (n,) each and weights (n,), 0 for rows that say nothing.
+    """The target (n,), offset (n,) and weights (n,), which are 0 for rows without information.
 
-    form  how the target is given: "" as it is, "successes" or "shares" of trials, "counts" or "rates" of an exposure.
+    form  the form of the target: "" without trials and exposure, "successes" or "shares" of trials, "counts" or "rates" of an exposure.
     """
 
     y: Array
@@ -55,21 +55,21 @@ class Response:
     form: str = ""
 
 
-Find = Callable[["Dataset", str, str], tuple["Array", "Dataset"]]  # a column by its name and option, and the data set without it
+Find = Callable[["Dataset", str, str], tuple["Array", "Dataset"]]  # returns a column, found by its name and option, and the data set without it
 Note = Callable[[str], None]
 
 
 def count_columns(options: CountOptions) -> list[str]:
-    """The columns that the options name."""
+    """Return the columns that the options name."""
     return [name for name in (options.trials, options.failures, options.exposure) if name]
 
 
 def counted_response(
     data: Dataset, response: Response, options: CountOptions, find: Find, *, where: str, note: Note, form: str = ""
 ) -> tuple[Dataset, Response]:
-    """The data set without the columns of trials or exposures, and the response of its rows.
+    """Return the data set without the columns of trials or exposures, and the response of its rows.
 
-    form  how the target of the fit was given; "" where that is to be found out, which a note tells.
+    form  the form of the fit's target; "" if it is to be inferred, which a note reports.
     """
     if options.failures:
         failures, data = find(data, options.failures, "--failures")
@@ -86,7 +86,7 @@ def counted_response(
 
 
 def _read_amounts(data: Dataset, response: Response, column: str | None, option: str, find: Find, where: str) -> tuple[Array, Dataset, str]:
-    """Trials or exposures (n,): a column, or the weights."""
+    """Return the trials or exposures (n,) from a column or from the weights, the data set without the column, and its name."""
     if column is None:
         if response.weight is None:
             kind = option.removeprefix("--")
@@ -122,7 +122,7 @@ def _trials_response(response: Response, trials: Array, name: str, options: Coun
 
 
 def _share_response(response: Response, trials: Array, form: str, what: str, where: str) -> Response:
-    """The response whose target is a number of successes (n,) among trials (n,)."""
+    """Return the response with a number of successes (n,) among trials (n,) as shares."""
     over = response.y > trials
     if over.any():
         row = int(np.argmax(over))

@@ -1,4 +1,4 @@
-"""`--dry-run` under `auto` where nothing exact fits: all that it is likely to try, each for some steps."""
+"""`--dry-run` with --algorithm auto if nothing exact fits: each algorithm that it is likely to try runs for some steps."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from herdcli.markov.algorithms.automatic import Attempt, AutomaticChoice
     from herdcli.markov.method import InferenceMethod, InferenceResult
 
-PATIENT = 4.0  # times as long chains are tried, as they tell how long the others take
-SURE = 1e-3  # residual at which marginals are as good as those of the last step, for the question whether two approximations agree
+PATIENT = 4.0  # chains are tried this many times longer, because their rate predicts that of later chains
+SURE = 1e-3  # residual below which marginals are final enough to compare two approximations
 
 
 def print_auto_plan(session: Session, choice: AutomaticChoice, most: float) -> NoReturn:
-    """Say what `auto` would take, `most` seconds after now at the most, and end the command.
+    """Print the plan of `auto`, which ends at most `most` seconds from now, and end the command.
 
-    What the trials do not decide is taken as what costs more: approximations that have not come to their ends may disagree.
+    Where trials do not decide, the more expensive case is assumed: approximations that have not converged may disagree.
     """
     plan, began = AutoPlan(session, choice), time.monotonic()
     for attempt in choice.attempts():
@@ -37,7 +37,7 @@ def print_auto_plan(session: Session, choice: AutomaticChoice, most: float) -> N
 
 
 class AutoPlan:
-    """What was tried so far.  rate  seconds that the chains take for a unit of their work."""
+    """The trials so far.  rate  the seconds that the chains need per unit of their work."""
 
     def __init__(self, session: Session, choice: AutomaticChoice) -> None:
         self.session, self.choice = session, choice
@@ -45,7 +45,7 @@ class AutoPlan:
         self.how, self.steps, self.more, self.size, self.rate = dry_run.KNOWN, 0, 0.0, 0, 0.0
 
     def add(self, attempt: Attempt) -> None:
-        """Try an attempt, and tell the choice what is likely to come of it."""
+        """Try an algorithm for some steps, and give its projected result to the choice."""
         from herdcli.markov import algorithms
 
         method = attempt.method or algorithms.make_method(self.choice.network, attempt.settings, self.session.map)
@@ -64,7 +64,7 @@ class AutoPlan:
         self.choice.add(attempt, found, steps)
 
     def _run_trial(self, method: InferenceMethod, attempt: Attempt) -> dry_run.TrialRun[HasStep]:
-        """Some steps; of chains for the second time none, as a unit of their work takes what it took the first time."""
+        """Run some steps; chains run only the first time, because the second time the cost per unit of work is known."""
         if attempt.name == CHAINS and self.rate:
             state = method.init()
             seconds, size = self.rate * attempt.work * method.steps, method.bytes_needed(state)[0]
@@ -78,13 +78,13 @@ class AutoPlan:
         return trial
 
     def _projected_result(self, method: InferenceMethod, trial: dry_run.TrialRun[HasStep], attempt: Attempt) -> InferenceResult | None:
-        """What the trial came to, as if it went on as expected; None of the last chains, after which nothing is decided."""
+        """Return the result of a trial as if it had continued as expected; None for the last chains, after which nothing is decided."""
         if attempt.name == CHAINS and attempt.name in self.choice.found:
             return None
         found = method.result(trial.state)
         if trial.done or (trial.steps == method.steps and attempt.name != CHAINS):
             return found
-        if attempt.name == CHAINS:  # as if they did not mix
+        if attempt.name == CHAINS:  # assume that they do not mix
             return replace(found, attributes=found.attributes | {"residual": math.inf, "converged": False})
         self.choice.unsure |= found.attributes["residual"] > SURE
         return replace(found, attributes=found.attributes | {"converged": True})

@@ -1,4 +1,4 @@
-"""`herd ups-infer --algorithm auto`: the exact algorithm that fits, else what several approximations have in common."""
+"""`herd ups-infer --algorithm auto`: an exact algorithm if one fits into memory, else a comparison of several approximations."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     Run = Callable[..., InferenceResult]
 
-TRIAL = 10  # steps
+TRIAL = 10  # trial steps to estimate the time of a step
 
 
 def infer_automatically(session: Session, network: Network, settings: InferenceSettings, run: Run) -> tuple[InferenceResult, str]:
-    """The result of the algorithm that is chosen, and its name.  run  runs one algorithm."""
+    """Return the result of the chosen algorithm and its name.  run  runs one algorithm."""
     from herdcli.artifacts import memory_budget
     from herdcli.artifacts.rows import arrays_file
     from herdcli.cli.ups_infer import auto_dry_run
@@ -69,7 +69,7 @@ def infer_automatically(session: Session, network: Network, settings: InferenceS
 def _try_algorithms(
     choice: AutomaticChoice, attempted: Callable[[Attempt], tuple[InferenceResult | None, int]], note: Callable[[str], None]
 ) -> float:
-    """Run what there is to try; the work that was done."""
+    """Run the algorithms that the choice proposes, and return the total work."""
     spent = 0.0
     for attempt in choice.attempts():
         note(f"auto: {attempt.name}, {attempt.why}")
@@ -84,7 +84,7 @@ def _try_algorithms(
 def _attempt_algorithm(
     session: Session, choice: AutomaticChoice, run: Run, ends: float | None, attempt: Attempt
 ) -> tuple[InferenceResult | None, int]:
-    """The result (None: it failed, which is told), and how many steps it took."""
+    """Return the result, or None if the algorithm failed, which a note reports, and the number of steps."""
     from herdcli.markov import algorithms
 
     watched: TimedMethod | None = None
@@ -100,7 +100,7 @@ def _attempt_algorithm(
 
 
 def _affordable_steps(ends: float, method: InferenceMethod) -> int:
-    """How many steps of a method there is time for, judged from some that are thrown away."""
+    """Return the number of steps of a method for which there is time, estimated from some trial steps."""
     try:
         state, started = method.init(), time.monotonic()
     except NegativeResult:
@@ -113,26 +113,26 @@ def _affordable_steps(ends: float, method: InferenceMethod) -> int:
 
 @dataclass
 class Steps:
-    """How many have been made."""
+    """A counter of the steps made."""
 
     count: int = 0
 
 
 @dataclass(frozen=True)
 class TimedMethod(Delegate):
-    """A method that counts its steps, and is done when its time is up."""
+    """A method that counts its steps and ends when its time is over."""
 
     ends: float | None
     made: Steps = field(default_factory=Steps)
 
     def step(self, state: HasStep) -> HasStep:
-        """One step more."""
+        """Make one step."""
         self.made.count += 1
         after: HasStep = self.method.step(state)
         return after
 
     def done(self, state: HasStep) -> bool:
-        """Whether it is done, or out of time (not before the fewest steps that it would be begun for)."""
+        """Return whether the method is done or out of time; time counts only after the minimum number of steps."""
         from herdcli.markov.algorithms.automatic import LEAST
 
         late = self.ends is not None and self.made.count >= LEAST and time.monotonic() >= self.ends

@@ -1,4 +1,4 @@
-"""herd ups-infer: options of inference in Markov networks; the algorithms are in herdcli.markov."""
+"""The command `herd ups-infer`: options for inference in Markov networks; the algorithms are in herdcli.markov."""
 
 from __future__ import annotations
 

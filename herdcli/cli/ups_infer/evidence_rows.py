@@ -1,4 +1,4 @@
-"""`herd ups-infer --evidence-rows`: a table of evidence in, a table of marginals out."""
+"""`herd ups-infer --evidence-rows`: from a table of evidence to a table of marginals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request) -> None:
-    """Write the marginals of all variables, and log Z, under the evidence of each row beside that given for all of them."""
+    """Write the marginals of all variables, and log Z, given each row's evidence and the evidence of --evidence."""
     from herdcli.markov.exact.evidence_batch import EvidenceBatch, EvidenceRowsShard, MarginalColumns
 
     full: Network = loaded.value
@@ -47,7 +47,7 @@ def infer_rows(session: Session, loaded: Artifact, network_and_evidence: tuple[N
 
 
 def read_evidence_rows(session: Session, request: Request, network: Network) -> tuple[list[int], Array, str]:
-    """The variables of the columns of --evidence-rows, their states (rows, columns), −1 for none, and the file's name."""
+    """Return the variables of the columns of --evidence-rows, their states (rows, columns), −1 for none, and the file's name."""
     from herdcli.markov.formats.evidence import find_variable
 
     assert request.evidence_rows is not None
@@ -66,14 +66,14 @@ def read_evidence_rows(session: Session, request: Request, network: Network) -> 
 
 
 def marginal_columns(network: Network) -> list[str]:
-    """The columns of a table of marginals: NAME=STATE of every state, and log_z."""
+    """Return the columns of a table of marginals: NAME=STATE for every state, and log_z."""
     of_column = np.repeat(np.arange(network.count), network.cardinality).tolist()
     states = network.states or [str(x) for count in network.cardinality.tolist() for x in range(count)]
     return [*(f"{network.name(i)}={x}" for i, x in zip(of_column, states, strict=True)), "log_z"]
 
 
 def _join_evidence(rows: Array, variables: list[int], full: Network, evidence: dict[int, int], where: str) -> Array:
-    """Rows of states (n, columns) beside evidence for all: what it says too is none of theirs.  Raises DataError where they differ."""
+    """Return rows of states (n, columns) without the states that the common evidence also fixes.  Raises DataError if the two differ."""
     made = rows.copy()
     for column, i in enumerate(variables):
         if i in evidence:
@@ -87,7 +87,7 @@ def _join_evidence(rows: Array, variables: list[int], full: Network, evidence: d
 
 
 def _expand_states(parts: list[BlockAnswers], full: Network, evidence: dict[int, int]) -> list[BlockAnswers]:
-    """Marginals over all states of the network, those that evidence excludes with 0."""
+    """Return marginals over all states of the network, with 0 for states that the evidence excludes."""
     if not evidence:
         return parts
     first = np.concatenate(([0], np.cumsum(full.cardinality)))

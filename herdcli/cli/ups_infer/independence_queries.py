@@ -1,4 +1,4 @@
-"""`herd ups-infer --query dsep:A,B|C` and `independent:A|C`: what the graph alone says of independence."""
+"""`herd ups-infer --query dsep:A,B|C` and `independent:A|C`: independence that follows from the graph alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def answer_separation(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
-    """A row for each variable that was asked about: is it separated from A, and else an active trail.  Evidence is given, too."""
+    """Write one row per queried variable: whether it is separated from A, and if not an active trail.  Evidence counts as given."""
     from herdcli.markov.formats.evidence import find_variable
     from herdcli.markov.query.graph_description import dependent_variables, edge_directions
 

@@ -1,4 +1,4 @@
-"""What `herd ups-infer` reads: a network, what is known of its variables, and sets of them to clamp."""
+"""The inputs of `herd ups-infer`: a network, evidence, observed marginals and likelihoods, and sets of variables to clamp."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from herdcli.cli.frame.rows.network_files import load_parsed_text
 from herdcli.cli.ups_infer.request import CLAMPS, REGIONS
 from herdcli.errors import BadUsage, DataError, NegativeResult
 
-MOST_NOTES = 3  # of numbers that could be names
+MOST_NOTES = 3  # maximum number of notes about numbers that could be state names
 
 if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def condition_network(session: Session, full: Network, request: Request) -> tuple[Network, dict[int, int]]:
-    """The network under evidence, observed marginals and likelihoods, and the evidence."""
+    """Return the network given evidence, observed marginals and likelihoods, and the evidence."""
     from herdcli.markov.model import network
 
     evidence = read_evidence(session, full, request)
@@ -37,7 +37,7 @@ def condition_network(session: Session, full: Network, request: Request) -> tupl
 
 
 def read_evidence(session: Session, full: Network, request: Request) -> dict[int, int]:
-    """Variable -> state of --evidence: those of its file, and those typed as NAME=STATE."""
+    """Return a mapping of variables to states from --evidence: from its file and from arguments NAME=STATE."""
     from herdcli.markov.formats import evidence as formats
 
     notes: list[str] = []
@@ -63,7 +63,7 @@ def read_evidence(session: Session, full: Network, request: Request) -> dict[int
 
 @contextmanager
 def name_impossible_evidence(full: Network, evidence: dict[int, int]) -> Iterator[None]:
-    """Where nothing is possible, the evidence is named: it need not be at fault in one factor."""
+    """Add the evidence to the hint of an error that says that no state is possible, because a single factor need not be the cause."""
     try:
         yield
     except NegativeResult as error:
@@ -75,7 +75,7 @@ def name_impossible_evidence(full: Network, evidence: dict[int, int]) -> Iterato
 
 
 def read_clamp_sets(session: Session, full: Network, clamp: str) -> list[list[int]] | None:
-    """The sets of variables in the file that --clamp names, if it names one."""
+    """Read the sets of variables in the file of --clamp; None if it does not name a file."""
     from herdcli.markov.formats import results
 
     if clamp in CLAMPS:
@@ -84,7 +84,7 @@ def read_clamp_sets(session: Session, full: Network, clamp: str) -> list[list[in
 
 
 def read_regions(session: Session, full: Network, asked: str) -> list[list[int]] | None:
-    """The regions in the file that --regions names, if it names one."""
+    """Read the regions in the file of --regions; None if it does not name a file."""
     from herdcli.markov.model.graphs import structure_selection
 
     kind, _, size = asked.partition(":")
@@ -99,7 +99,7 @@ def read_regions(session: Session, full: Network, asked: str) -> list[list[int]]
 
 
 def _parse_assignments(network: Network, texts: tuple[str, ...], option: str) -> Iterator[tuple[int, Array]]:
-    """(variable, values) of texts like x3=0.2,0.8."""
+    """Yield (variable, values) for texts such as x3=0.2,0.8."""
     from herdcli.markov.formats.evidence import find_variable
     from herdcli.markov.model.variable_names import strip_quotes
 

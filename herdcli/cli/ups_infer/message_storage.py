@@ -1,4 +1,4 @@
-"""Where the messages of a junction tree go: into memory, fewer of them at a time, or into a file, whichever the limit leaves."""
+"""The storage of a junction tree's messages: in memory, partly recomputed, or in a file, depending on the memory limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def choose_storage(session: Session, method: JunctionTree, state: OrderSearch) -> tuple[int, str]:
-    """Choose the fastest way that --max-memory and the disk leave: its bytes of memory, and what the user is told of it."""
+    """Choose the fastest storage that --max-memory and the disk allow, and return its bytes of memory and a message."""
     from herdcli.artifacts import memory_budget
     from herdcli.artifacts.message_numbers import format_size
     from herdcli.artifacts.rows import arrays_file
@@ -33,7 +33,10 @@ def choose_storage(session: Session, method: JunctionTree, state: OrderSearch) -
 
 
 def choose_pass_storage(session: Session, work: PassPlan) -> tuple[PassPlan, int, str]:
-    """One pass with best states, and messages, in a file where --max-memory asks for that: itself, its bytes of memory, and words."""
+    """Choose where a pass stores best states and messages: in memory, or in files if they exceed --max-memory.
+
+    Return the pass, its bytes of memory, and a message.
+    """
     from herdcli.artifacts import memory_budget
     from herdcli.artifacts.message_numbers import format_size
     from herdcli.artifacts.rows import arrays_file

@@ -1,4 +1,4 @@
-"""`herd ups-infer --query`: what is asked of a network beside its marginals; the answers are computed in herdcli.markov.query."""
+"""`herd ups-infer --query`: queries other than marginals; the answers are computed in herdcli.markov.query."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from herdcli.markov.query.query_parsing import Query
     from herdcli.schema import Array
 
-ANSWERS = {  # the formats of each query
+ANSWERS = {  # the output formats of each query
     "marginals": ("hdf5", "mar", "pr", *result_tables.TABLES),
     "log-z": ("pr", *result_tables.TABLES),
     "bounds": ("hdf5", *result_tables.TABLES),
@@ -40,19 +40,19 @@ ANSWERS = {  # the formats of each query
     "dsep": result_tables.TABLES,
     "independent": result_tables.TABLES,
 }
-MOST_CELLS = 1 << 24  # of all tables together, for the bound by mean field
-FEW_CELLS = 1 << 24  # of elimination that takes no time worth saving
-MANY_TIMES = 8  # as many cells as elimination in any order takes: beyond, branch and bound comes first
-BRANCHING, MILLION = 10, 1_000_000  # cells that it may visit for each million of --effort, which elimination does faster
+MOST_CELLS = 1 << 24  # limit on the cells of all tables, for the mean-field bound
+FEW_CELLS = 1 << 24  # cells up to which elimination is so fast that nothing else is tried
+MANY_TIMES = 8  # branch and bound comes first if elimination needs more than this many times the cells of an unconstrained order
+BRANCHING, MILLION = 10, 1_000_000  # branch and bound may visit BRANCHING · MILLION cells per unit of --effort
 
-PATIENCE = 10  # steps around the best states without anything better, before that
-MOST_SEARCHED = 10_000  # variables of a network whose likeliest states are searched for under mini-buckets
-MOST_BUCKETS = 1 << 30  # bytes of that
-SECONDS, NUMBERS = 25e-9, 2.4  # and bytes of it for each unit of effort, at most
+PATIENCE = 10  # steps without better states before that search
+MOST_SEARCHED = 10_000  # maximum number of variables for a search for most probable states with mini-buckets
+MOST_BUCKETS = 1 << 30  # its maximum bytes of mini-buckets
+SECONDS, NUMBERS = 25e-9, 2.4  # maximum seconds and bytes of this search per unit of effort
 
 
 def output_format(session: Session, request: Request) -> str:
-    """The format of -o, checked before any work: as asked, by its suffix, else the first that holds the answer."""
+    """Return the format of -o, checked before any work: from --format or the suffix, else the first format that fits the answer."""
     kind = request.query_kind
     able = ANSWERS[kind]
     form = network_files.output_format(session, request.format, FORMATS)
@@ -73,7 +73,7 @@ def output_format(session: Session, request: Request) -> str:
 def answer_query(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
-    """Answer a query about the network under its evidence, and save what came of it."""
+    """Answer a query about the network given its evidence, and save the result."""
     kind = request.query_kind
     if network_and_evidence[0].observations():
         raise BadUsage(f"--query {kind} does not work with observed marginals", hint="--ignore-observed")
@@ -85,7 +85,7 @@ def answer_query(
 
 
 def _query_variables(full: Network, query: Query, evidence: dict[int, int]) -> list[int]:
-    """The variables that a query names.  Raises BadUsage for one twice, or one that evidence holds."""
+    """Return the variables that a query names.  Raises BadUsage for a repeated variable, or one that the evidence fixes."""
     from herdcli.markov.formats.evidence import find_variable
 
     found = [find_variable(full, name) for name in query.names]
@@ -106,7 +106,7 @@ def _memory_limit(session: Session) -> int:
 def _plan_elimination(
     session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
 ) -> tuple[PassPlan | None, int, str]:
-    """One pass by the best order, where there is any; its bytes, and what the user is told of it."""
+    """Return a pass by the best elimination order, if there is one, its bytes, and a message."""
     return _plan_by_order(
         session, *_search_order(session, network, request, maximised=maximised, kept=kept), maximised=maximised, kept=kept
     )
@@ -115,7 +115,7 @@ def _plan_elimination(
 def _search_order(
     session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
 ) -> tuple[StagedOrderSearch, StagedOrder]:
-    """The search for an order, and the best that it has found."""
+    """Return the search for an elimination order, and the best order found."""
     from herdcli.markov.query import exact_queries
 
     orders = exact_queries.search_order(network, request.orders, request.seed, maximised=maximised, kept=kept)
@@ -125,7 +125,7 @@ def _search_order(
 def _plan_by_order(
     session: Session, orders: StagedOrderSearch, search: StagedOrder, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
 ) -> tuple[PassPlan | None, int, str]:
-    """`_plan_elimination`, once there is an order."""
+    """Return a pass, its bytes and a message, as `_plan_elimination` does, for an order that is already known."""
     from herdcli.cli.ups_infer import message_storage
     from herdcli.markov.exact.collect_pass import PassPlan
 
@@ -137,7 +137,7 @@ def _plan_by_order(
 
 
 def _require_elimination(session: Session, found: tuple[PassPlan | None, int, str]) -> PassPlan:
-    """The pass, which is told.  Raises DataError where it does not fit the memory allowed."""
+    """Return the pass, and print a note about it.  Raises DataError if it does not fit into the allowed memory."""
     work, size, what = found
     session.require_memory(size, f"{what.rpartition(', ')[0] if work else what},")
     assert work is not None
@@ -148,7 +148,7 @@ def _require_elimination(session: Session, found: tuple[PassPlan | None, int, st
 def answer_likeliest_states(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
-    """mpe and mmap: exactly where elimination fits, else what a search finds and what no state exceeds."""
+    """Answer mpe and mmap: exactly if elimination fits into memory, else by a search, with an upper bound."""
     from herdcli.markov.formats import results
 
     network, evidence = network_and_evidence
@@ -180,7 +180,7 @@ def answer_likeliest_states(
 
 
 def _note_ties(session: Session, network: Network, likeliest: LikeliestStates, evidence: dict[int, int], request: Request) -> None:
-    """A note where other states are as likely; looked for where elimination is quick."""
+    """Print a note if other states are equally probable; this is checked only if elimination is fast."""
     from herdcli.markov.query import exact_queries
 
     every = range(network.count)
@@ -205,13 +205,13 @@ def _state_names(network: Network, states: dict[int, int]) -> dict[str, list[str
 
 
 def _state_name_columns(network: Network, variables: Sequence[int], rows: Array) -> dict[str, list[str]]:
-    """Rows of states (variables, n) by their names, a column a variable."""
+    """Return rows of states (variables, n) by their names, as one column per variable."""
     first, names = np.concatenate(([0], np.cumsum(network.cardinality))), network.states or []
     return {network.name(i): [names[int(first[i]) + x] for x in row] for i, row in zip(variables, rows.tolist(), strict=True)}
 
 
 def _likeliest_states(session: Session, network: Network, names: list[int], request: Request, *, whole: bool) -> LikeliestStates:
-    """The likeliest states of some variables, or of all."""
+    """Return the most probable states of some variables, or of all."""
     from herdcli.markov.query import exact_queries
 
     if whole and request.solver == "toulbar2":
@@ -239,9 +239,11 @@ def _likeliest_states(session: Session, network: Network, names: list[int], requ
 
 
 def _branch_and_bound(session: Session, network: Network, names: list[int], request: Request, cells: float) -> LikeliestStates | None:
-    """Marginal MAP by branch and bound, where elimination of sums before maxima, of so many cells, is far more than in any order.
+    """Search for the marginal MAP by branch and bound, if constrained elimination needs many more table cells than an unconstrained order.
 
-    A value of −∞ says that more --effort may find states.
+    cells  the table cells of elimination that sums before it maximises.
+
+    Return None if the search is not used.  A value of −∞ means that more --effort may find states.
     """
     from herdcli.markov.query.exact_queries import LikeliestStates
     from herdcli.markov.query.marginal_map_search import BranchAndBound
@@ -292,7 +294,7 @@ def _approximate_likeliest(session: Session, network: Network, request: Request)
 
 
 def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductState, request: Request) -> LikeliestStates | None:
-    """The likeliest states by elimination of what the bound of max-product leaves open, where that fits."""
+    """Return the most probable states by elimination of the variables that the bound of max-product leaves open, if that fits."""
     from herdcli.markov.model.restricted_states import restrict_to_states
     from herdcli.markov.query import exact_queries
 
@@ -316,7 +318,10 @@ def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductSt
 def _coordinate_ascent(
     session: Session, network: Network, names: list[int], request: Request, least: LikeliestStates | None
 ) -> LikeliestStates:
-    """Marginal MAP by coordinate ascent, from the best states that branch and bound has found, else the likeliest of all variables."""
+    """Return an approximate marginal MAP by coordinate ascent.
+
+    It starts from the best states of branch and bound if there are any, else from the most probable states of all variables.
+    """
     from herdcli.algorithm import run_algorithm
     from herdcli.markov.method import InferenceSettings
     from herdcli.markov.query import marginal_map
@@ -350,7 +355,7 @@ def _save_states_as_beliefs(
     summary: str,
     request: Request,
 ) -> None:
-    """The states as `beliefs`: marginals given them, and log Z of what has them."""
+    """Save the states as `beliefs`: marginals given the states, and the log of their value as log Z."""
     from herdcli.markov.model import beliefs
     from herdcli.markov.model.network import condition_network
     from herdcli.markov.query.exact_queries import all_marginals
@@ -371,7 +376,7 @@ def _save_states_as_beliefs(
 def answer_joint(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
-    """The table of some variables, a row a state of theirs."""
+    """Write the joint table of some variables, one row per combination of their states."""
     from herdcli.markov.model.beliefs import assemble_beliefs
     from herdcli.markov.model.network import build_network
     from herdcli.markov.query import exact_queries
@@ -381,7 +386,7 @@ def answer_joint(
     free = [i for i in names if i not in evidence]
     work = _require_elimination(session, _plan_elimination(session, network, request, kept=free))
     p, log_z = session.run(exact_queries.JointMarginal(work, session.map), label="elimination", after=lambda _: work.remaining())
-    p = p.reshape([int(network.cardinality[i]) for i in names])  # variables that evidence holds have their one state
+    p = p.reshape([int(network.cardinality[i]) for i in names])  # variables with evidence have a single state
     titles = [loaded.value.name(i) for i in names]
     summary = f"{p.size} states of {', '.join(titles)}, log Z {log_z:.10g}"
     if form in result_tables.TABLES:
@@ -404,7 +409,7 @@ def answer_joint(
 def answer_log_z(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
-    """log Z by elimination, which needs no marginals and so half the work."""
+    """Compute log Z by elimination, which needs half the work because it computes no marginals."""
     from herdcli.markov.formats import results
     from herdcli.markov.query import exact_queries
 
@@ -426,7 +431,7 @@ def answer_log_z(
 def answer_bounds(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
-    """Numbers that enclose log Z: tree-reweighted propagation and mini-buckets above, mean field and a likely state below."""
+    """Compute bounds on log Z: tree-reweighted propagation and mini-buckets above, mean field and a probable state below."""
     from herdcli.markov.mean.mean_field_bound import mean_field_bound
     from herdcli.markov.method import InferenceSettings
     from herdcli.markov.model.beliefs import assemble_beliefs
@@ -454,7 +459,7 @@ def answer_bounds(
 def answer_sensitivity(
     session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request, form: str
 ) -> None:
-    """A row a cell of every factor: how P(A = STATE) changes with it."""
+    """Write one row per cell of every factor: the derivative of P(A = STATE) with respect to it."""
     from herdcli.markov.exact import cliques, junction_tree
     from herdcli.markov.formats.evidence import find_state
     from herdcli.markov.model.network import Conditioned

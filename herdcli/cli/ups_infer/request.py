@@ -1,4 +1,4 @@
-"""What a user asks of `herd ups-infer`."""
+"""The options of `herd ups-infer`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ANY_DIRECTION = OneOf("schedule", "auto", "residual", "sequential", "parallel")
 ONE_QUESTION = "--query {query_kind} asks one question, so it does not work with --evidence-rows, --restarts and --shard"
 WITHOUT_SLICES = Excludes("slices")
 NO_SLICES = Excludes("slices", refusal="--slices does not work with --checkpoint and --shard")
-QUESTIONS = (NO_SLICES, Condition("asks_marginals", refusal=ONE_QUESTION))  # that shards divide
+QUESTIONS = (NO_SLICES, Condition("asks_marginals", refusal=ONE_QUESTION))  # conditions under which shards divide the work
 RESUMED = (
     NO_SLICES,
     Condition(
@@ -98,17 +98,20 @@ SLICE_ROWS = (
 
 
 def _are_states(value: object) -> bool:
-    """Whether a recorded value is a list of NAME=STATE."""
+    """Return whether a recorded value is a list of NAME=STATE."""
     return isinstance(value, list) and all(isinstance(each, str) and "=" in each and is_unicode(each) for each in value)
 
 
 def _recorded_clamp(value: str) -> str:
-    """The record of --clamp: the content of a file is among the inputs."""
+    """Return the record of --clamp: "file" for a file, whose content is recorded among the inputs."""
     return value if value in CLAMPS else "file"
 
 
 def _recorded_regions(value: str) -> str:
-    """The record of --regions: the content of a file is among the inputs; `auto` was called edges when there was nothing else."""
+    """Return the record of --regions: "file" for a file, whose content is recorded among the inputs.
+
+    Old records say `edges` instead of `auto`, from when there was no other choice.
+    """
     return value if value in REGIONS or value.startswith("cliques:") else "file"
 
 
@@ -294,7 +297,7 @@ class Request:
         "--evidence-rows has one row each, given the rows so far (filtering), of the slice K later (prediction), given L more rows (lag), "
         "or given all rows (smoothing).",
     )
-    evidence: str | tuple[str, ...] | None = repeated(  # typed as files and states, resolved as the one file
+    evidence: str | tuple[str, ...] | None = repeated(  # as typed: files and states; once resolved: the file
         text(),
         metavar="FILE|NAME=STATE",
         group=INPUT,
@@ -320,7 +323,7 @@ class Request:
     seed: int = shared_options.seed()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
-        """With the file of --evidence apart from the states typed.  Raises BadUsage for a second file."""
+        """Separate the file of --evidence from the arguments NAME=STATE.  Raises BadUsage for a second file."""
         typed = self.evidence if isinstance(self.evidence, tuple) else ()
         states = tuple(text for text in typed if "=" in text and not Path(text).exists())
         files = [text for text in typed if text not in states]
@@ -330,55 +333,55 @@ class Request:
 
     @property
     def query_kind(self) -> str:
-        """What is asked, without the variables that it names."""
+        """The kind of the query, without the variables that it names."""
         return parse_query(self.query).kind
 
     @property
     def asks_marginals(self) -> bool:
-        """Whether there is no other query."""
+        """Whether the query is for marginals, the default."""
         return self.query == "marginals"
 
     @property
     def asks_likeliest(self) -> bool:
-        """Whether the likeliest states of all variables are asked for."""
+        """Whether the query is for the most probable states of all variables."""
         return self.query == "mpe"
 
     @property
     def asks_log_z(self) -> bool:
-        """Whether log Z alone is asked for."""
+        """Whether the query is for log Z alone."""
         return self.query == "log-z"
 
     @property
     def asks_bounds(self) -> bool:
-        """Whether bounds on log Z are asked for."""
+        """Whether the query is for bounds on log Z."""
         return self.query == "bounds"
 
     @property
     def searches_states(self) -> bool:
-        """Whether likeliest states are looked for."""
+        """Whether the query is for most probable states of all or some variables."""
         return self.query_kind in ("mpe", "mmap")
 
     @property
     def answers_query(self) -> bool:
-        """Whether the algorithm has an answer to a query other than marginals."""
+        """Whether the algorithm can answer the query."""
         return self.asks_marginals or self.algorithm in (AUTO, JUNCTION_TREE) or (self.asks_likeliest and self.algorithm == "max-product")
 
     @property
     def can_be_resumed(self) -> bool:
-        """Whether no algorithm is chosen in the middle of the run."""
+        """Whether no algorithm is chosen during the run."""
         return self.algorithm != AUTO or not self.asks_marginals or self.evidence_rows is not None
 
     @property
     def is_damped(self) -> bool:
-        """Whether a share of old messages is kept."""
+        """Whether messages are damped."""
         return self.damping != 0 or bool(self.damping_schedule)
 
     @property
     def has_rows_alone(self) -> bool:
-        """Whether nothing is known but rows of evidence, and nothing asked but marginals."""
+        """Whether the query is for marginals, and rows are the only evidence."""
         return self.asks_marginals and not (self.evidence or self.evidence_states or self.observe or self.likelihood)
 
     def warn_of_exact_tree(self, session: Session, observed: bool) -> None:
-        """Warn of limits of iterations, which the junction tree has only with observed marginals."""
+        """Warn that limits on iterations have no effect with a junction tree, unless there are observed marginals."""
         for name in ITERATED if self.algorithm == JUNCTION_TREE and not observed else ():
             session.ignored(name, f"with --algorithm {self.algorithm}")

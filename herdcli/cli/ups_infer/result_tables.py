@@ -1,4 +1,4 @@
-"""Results of `herd ups-infer` as tables, CSV or Parquet: a row a variable, or a row a state of what was asked."""
+"""Results of `herd ups-infer` as tables, CSV or Parquet: one row per variable, or one row per state of the queried variables."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ VARIABLE = "variable"
 
 
 def save_table(session: Session, dataset: Dataset, summary: str, form: str, history: History, leading: Sequence[str] = (VARIABLE,)) -> None:
-    """A table to -o, what a row is about first; cells that a row does not have are empty."""
+    """Write a table to -o, with the columns that identify a row first; cells without a value are empty."""
     leading = [name for name in leading if name in (dataset.columns or {})]
     outputs.write_artifact(session, dataset, summary, history=history, format=form, missing=True, leading=leading)
 
 
 def marginal_table(beliefs: Beliefs) -> Dataset:
-    """A row a variable: its name, its likeliest state where that was asked, and p0, p1, … as far as it has states."""
+    """Return one row per variable: its name, its most probable state if that was queried, and p0, p1, … for its states."""
     rows = beliefs.marginals()
     p = np.full((len(rows), max(map(len, rows))), np.nan)
     for row, values in zip(p, rows, strict=True):
@@ -40,7 +40,7 @@ def marginal_table(beliefs: Beliefs) -> Dataset:
 
 
 def dataset_of_columns(numbers: Mapping[str, Array], words: Mapping[str, Sequence[str]] | None = None) -> Dataset:
-    """Columns of numbers, whole ones where all are, and those of text."""
+    """Return a data set with numeric columns and text columns."""
     from herdcli.artifacts.dataset import Dataset
 
     X = np.column_stack(list(numbers.values()))
@@ -49,9 +49,12 @@ def dataset_of_columns(numbers: Mapping[str, Array], words: Mapping[str, Sequenc
 
 
 def cell_columns(named: Network, network: Network) -> dict[str, list[str]]:
-    """Columns of text about every cell of every factor: the child, its state, its parents and theirs; without directions all variables.
+    """Return text columns that describe every cell of every factor: the child, its state, its parents and their states.
 
-    named  the network with the names of states.    network  the same with all its factors, those of likelihoods at the end.
+    In a network without directions they name all variables of the factor.
+
+    named    the network with the names of states.
+    network  the same network with all its factors, those of likelihoods last.
     """
     children, own, parents, states = list[str](), list[str](), list[str](), list[str]()
     for a, (scope, table) in enumerate(network.factors()):
@@ -70,7 +73,7 @@ def cell_columns(named: Network, network: Network) -> dict[str, list[str]]:
 
 
 def cell_label(words: Mapping[str, Sequence[str]], cell: int) -> str:
-    """One cell in words."""
+    """Return a description of one cell."""
     if "child" not in words or not words["child"][cell]:
         own = (words[name][cell] for name in (("parents", "parent_states") if "child" in words else ("variables", "states")))
         return "the factor over {} at {}".format(*own)
@@ -79,5 +82,5 @@ def cell_label(words: Mapping[str, Sequence[str]], cell: int) -> str:
 
 
 def variable_names(beliefs: Beliefs) -> list[str]:
-    """The names of all variables, else x and the number."""
+    """Return the names of all variables; an unnamed one is called x and its number."""
     return beliefs.names or [f"x{i}" for i in range(len(beliefs.node_offset) - 1)]

@@ -1,4 +1,4 @@
-"""The runs of `herd ups-infer`: one, or one from each start, of which a shard does its own; the algorithms are in herdcli.markov."""
+"""The runs of `herd ups-infer`: one, or one per start, divided among shards; the algorithms are in herdcli.markov."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def infer_network(session: Session, loaded: Artifact, network_and_evidence: tuple[Network, dict[int, int]], request: Request) -> None:
-    """Infer marginals of the conditioned network given with its evidence, and save `beliefs`, marginals as text, or a shard."""
+    """Infer the marginals of the network given its evidence, and save `beliefs`, marginals as text, or a shard."""
     from herdcli.markov.method import InferenceSettings
 
     asked = topic_settings(
@@ -43,7 +43,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
     try:
         made = _infer_shard(session, loaded.value, network_and_evidence, asked, request)
         shards.finish_units(session, made, "starts", finish, loaded, request)
-    except DataError as error:  # of the network, not of the evidence that was read last
+    except DataError as error:  # the error is in the network, not in the evidence, which was read last
         error.where = error.where or loaded.name
         raise
 
@@ -51,7 +51,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
 def _infer_shard(
     session: Session, full: Network, network_and_evidence: tuple[Network, dict[int, int]], settings: InferenceSettings, request: Request
 ) -> BeliefsShard:
-    """What came of this run's starts."""
+    """Return the results of this run's starts."""
     from herdcli.markov.bethe.starts import BeliefsShard
     from herdcli.markov.model import beliefs
 
@@ -74,7 +74,7 @@ def _infer_shard(
 def _check_results(
     session: Session, network: Network, settings: InferenceSettings, inferred: Sequence[tuple[InferenceResult, str]]
 ) -> list[dict[str, object]]:
-    """Bounds, the estimated error and the warnings of each result, as attributes of `Beliefs`."""
+    """Return bounds, the estimated error and the warnings of each result, as attributes of `Beliefs`."""
     from herdcli.artifacts import memory_budget
     from herdcli.markov.mean.mean_field_bound import mean_field_bound
     from herdcli.markov.query import reliability
@@ -88,7 +88,7 @@ def _check_results(
     limit = session.max_memory or memory_budget.default_limit()
 
     def checked(result: InferenceResult, name: str) -> dict[str, object]:
-        # Each by its own iterations, so that shards of several starts say what one run says.
+        # Each result is checked with its own iterations, so that shards of several starts report the same as a single run.
         iterations = int(result.attributes.get("iterations", 1))
         known = reliability.compute_reference(network, iterations, bound, answer=result, seed=settings.seed, limit=limit)
         return reliability.assess_answer(result, name, known, chosen=settings.algorithm == AUTO).attributes() | baseline
@@ -125,7 +125,7 @@ def finish(session: Session, whole: BeliefsShard, history: History, request: Req
 
 
 def _run_starts(session: Session, network: Network, settings: InferenceSettings, units: Sequence[int]) -> list[tuple[InferenceResult, str]]:
-    """The results of the starts of these numbers, and the algorithm's name."""
+    """Return the results of the starts with these numbers, and the algorithm's name."""
     if session.checkpoint and len(units) > 1:
         raise BadUsage(
             "--restarts does not work with --checkpoint",
@@ -135,7 +135,7 @@ def _run_starts(session: Session, network: Network, settings: InferenceSettings,
 
 
 def _infer_once(session: Session, network: Network, settings: InferenceSettings) -> tuple[InferenceResult, str]:
-    """The result of the algorithm, under `auto` of the one that was chosen; and its name."""
+    """Return the result of the algorithm, or of the one that `auto` chooses, and its name."""
     if settings.algorithm != AUTO:
         return run_algorithm(session, network, settings), settings.algorithm
     from herdcli.cli.ups_infer import automatic
@@ -146,7 +146,7 @@ def _infer_once(session: Session, network: Network, settings: InferenceSettings)
 def run_algorithm(
     session: Session, network: Network, settings: InferenceSettings, first: bool = True, made: InferenceMethod | None = None
 ) -> InferenceResult:
-    """One run of one algorithm; made: where the choice of it has made it already."""
+    """Run one algorithm and return its result.  made  the method, if the choice of the algorithm has already built it."""
     from herdcli.artifacts import memory_budget
     from herdcli.cli.ups_infer import message_storage
     from herdcli.markov import algorithms

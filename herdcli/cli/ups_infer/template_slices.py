@@ -1,4 +1,4 @@
-"""`herd ups-infer --slices`: rows of evidence are the slices of a template, and each has its marginals."""
+"""`herd ups-infer --slices`: rows of evidence are the time slices of a template, and each slice gets its marginals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def infer_slices(session: Session, loaded: Artifact, request: Request) -> None:
-    """Write the marginals of every slice, and the log probability of its row given those before."""
+    """Write the marginals of every slice, and the log probability of its row given the rows before it."""
     from herdcli.artifacts.dataset import Dataset
     from herdcli.markov.exact import interface_algorithm
     from herdcli.markov.model.slice_tasks import parse_task

@@ -1,4 +1,4 @@
-"""Values of the options of `herd ups-infer` that have a form of their own: how they are read and written."""
+"""Option values of `herd ups-infer` that need their own parsers, with their formats."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Inner loops, compiled or in NumPy: the same signatures and, bit for bit, the same results.
+"""Inner loops, compiled or in NumPy, with the same signatures and, bit for bit, the same results.
 
-`from herdcli import fast; fast.logistic(x)`.  The compiled loops are taken if they were built, else the
-NumPy twins; HERD_KERNELS=cython|python decides instead.  A new loop `name` is a pair `_name.pyx`,
-`numpy_name.py` and one entry of TWINS.  A pair is imported when one of its functions is first used.
+Use them as `from herdcli import fast; fast.logistic(x)`.  The compiled loops are used if they were built, else their NumPy twins;
+HERD_KERNELS=cython|python overrides this.  A new loop `name` consists of a pair of files, `_name.pyx` and `numpy_name.py`, and one
+entry in TWINS.  A pair is imported when one of its functions is first used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdcli.errors import BadUsage
 
-if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
+if TYPE_CHECKING:  # for type checkers, which read the signatures of the NumPy twins
     from herdcli.fast.numpy_blocks import *
     from herdcli.fast.numpy_chain import *
     from herdcli.fast.numpy_clusters import *
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # for type checkers: the signatures are those of the twins
     from herdcli.fast.numpy_standardize import *  # type: ignore[assignment]  # each twin has a check of its own arrays
     from herdcli.fast.numpy_wide import *
 
-TWINS = {  # the functions of each pair: nothing else lists them
+TWINS = {  # the functions of each pair; this is their only list
     "blocks": "block_marginals draw_block exchange",
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two pair_products",
@@ -62,25 +62,25 @@ _used = ""
 
 
 def kernels() -> str:
-    """Which loops are in use: "cython" or "python"."""
+    """Return the name of the loops in use: "cython" or "python"."""
     return _used
 
 
 def instruction_set() -> str:
-    """Which instructions the loops over tiles use: avx512, avx2, sse2 or avx2+fma; "" of the NumPy loops.  HERD_SIMD decides."""
+    """Return the instruction set of the tile loops: avx512, avx2, sse2 or avx2+fma; "" for the NumPy loops.  HERD_SIMD selects it."""
     if _used != "cython":
         return ""
     return str(_compiled("embedding").instruction_set())
 
 
 def _compiled(topic: str) -> Any:
-    """The compiled loops of a topic, with the instruction set that HERD_SIMD asks for."""
+    """Return the compiled loops of a topic, with the instruction set that HERD_SIMD asks for."""
     module = import_module(f"herdcli.fast._{topic}")
     wanted = os.environ.get("HERD_SIMD")
     if not wanted or not hasattr(module, "use_instruction_set"):
         return module
     if wanted == "avx2+fma" and wanted not in module.instruction_sets():
-        wanted = "avx2"  # loops that never fuse
+        wanted = "avx2"  # these loops never fuse a multiplication and an addition
     try:
         module.use_instruction_set(wanted)
     except ValueError as error:
@@ -89,7 +89,7 @@ def _compiled(topic: str) -> Any:
 
 
 def use(name: str) -> None:
-    """Switch every loop to "cython" or "python".  Raises BadUsage if the loops of that name are not there."""
+    """Switch all loops to "cython" or "python".  Raises BadUsage if these loops are not available."""
     global _used
     if name not in ("cython", "python"):
         raise BadUsage(f"unknown kernels '{name}', expected cython or python", where="HERD_KERNELS")
@@ -102,7 +102,7 @@ def use(name: str) -> None:
 
 
 def __getattr__(function: str) -> Any:
-    """A loop, looked up once: from then on it is an attribute like any other."""
+    """Look up a loop at its first use and store it as an ordinary attribute of the module."""
     if function not in _TOPIC:
         raise AttributeError(f"module 'herdcli.fast' has no attribute '{function}'")
     topic = _TOPIC[function]
@@ -115,7 +115,7 @@ def __getattr__(function: str) -> Any:
 
 
 def _choose() -> None:
-    """Take the loops HERD_KERNELS asks for, else the compiled ones, else NumPy's."""
+    """Choose the loops that HERD_KERNELS asks for, else the compiled ones if they exist, else those of NumPy."""
     wanted = os.environ.get("HERD_KERNELS")
     if wanted:
         use(wanted)

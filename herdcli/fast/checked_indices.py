@@ -1,4 +1,4 @@
-"""A check of many arrays' indices, made once for arrays that come again call after call."""
+"""A check of arrays of indices that is not repeated while the same arrays are passed in consecutive calls."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from herdcli.schema import Array
 
 
 def once(check: Callable[..., None]) -> Callable[[tuple[Array, ...]], None]:
-    """`check(*arrays)`, skipped where the arrays are the very ones it passed last; nobody changes them in between.
+    """Return a function that calls `check(*arrays)` unless the arrays are the same objects that passed last.
 
-    They are remembered weakly: their memory is not held, and no other array can be taken for one that is gone.
+    The caller must not change the arrays in between.  They are held by weak references, so their memory can be freed, and a new array is
+    never mistaken for a freed one.
     """
     passed: list[weakref.ref[Array]] = []
 

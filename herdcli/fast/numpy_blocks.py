@@ -1,11 +1,17 @@
-"""A block of variables drawn at once, eight chains side by side, in NumPy.  The twin of `_blocks.pyx`.
+"""Joint sampling of a block of variables in eight chains at a time, in NumPy.  The twin of `_blocks.pyx`.
 
-A block is eliminated variable by variable, given what is held, and drawn on the way back.  `steps` (n + 1, 11) has a row a variable, in
-elimination order, and one more with the ends: the variable; its states K; R cells of the rest of its clique; the first of its rows of
-`near` (variable, stride in the rest), of `parts` and of `children`; where its message of R cells begins; how many cells the product of
-its own factors has, and where it begins; where the places of these in the K·R cells of the clique begin; where its shares begin.
-`parts` (p + 1, 3): where a factor's table begins in `tables`, the first of its rows of `held` (variable, stride), where its cells begin
-in `inside`.  `children` (c, 2): where a message begins, and its places in the clique.  Tables have maximum 1.
+The variables of a block are eliminated one by one given the variables held fixed, and sampled in reverse order.
+
+steps     (n + 1, 11): one row per variable in elimination order, and a last row with the end positions.  The columns are: the variable;
+          its number of states K; the number R of cells of the rest of its clique; the first of its rows in `near`, in `parts` and in
+          `children`; the position of its message of R cells; the number of cells of the product of its own factors, and their position;
+          the position of the indices of these cells for the K·R cells of the clique; the position of its probabilities.
+near      rows (variable, stride) of the rest of a clique.
+parts     (p + 1, 3): the position of a factor's table in `tables`, the first of its rows (variable, stride) in `held`, and the position
+          of its cells in `inside`.
+children  (c, 2): the position of a child's message, and of the indices of its cells for the cells of the clique.
+
+Tables are scaled to a maximum of 1.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ import numpy as np
 from herdcli.schema import Array
 
 VARIABLE, STATES, REST, NEAR, PARTS, CHILDREN, MESSAGE, OWN, OWN_AT, PLACE, SHARE = range(11)
-Operand = tuple[Array, Array]  # numbers (cells, 8), and which of them each cell of the clique takes
+Operand = tuple[Array, Array]  # numbers (cells, 8), and the index of the number for each cell of the clique
 
 
 def draw_block(
@@ -33,10 +39,10 @@ def draw_block(
     own: Array,
     shares: Array,
 ) -> int:
-    """Draw the variables of a block in x (N, 8); `shares` (Σ card, 8) of their states are the chances that each was drawn with.
+    """Sample the variables of a block in x (N, 8), and write into `shares` (Σ card, 8) the probabilities they were sampled with.
 
     uniform  (n, 8) in [0, 1), by elimination order.  messages, own  scratch.
-    Returns how many sums were too small for a float64: the draw then means nothing.
+    Returns the number of sums that were too small for a float64; unless it is 0, the sample is meaningless.
     """
     if x.shape[1] != 8:
         raise ValueError("blocks are drawn for eight chains")
@@ -84,10 +90,11 @@ def block_marginals(
     down: Array,
     shares: Array,
 ) -> None:
-    """`shares` (Σ card, 8) of the variables of a block given what is held, after `draw_block` has filled `messages` and `own`.
+    """Write the marginals of a block's variables given those held into `shares` (Σ card, 8), using the results of `draw_block`.
 
-    What is above a message divided by the message times the product of its step's operands is the marginal of that clique, up to a factor;
-    summed over what a child does not see it is what is above that one's message.  down  scratch, a cell a message.
+    `draw_block` must have filled `messages` and `own`.  down  scratch, one cell per cell of `messages`.
+    The marginal of a clique is proportional to the downward message divided by the upward message, times the product of its operands.
+    Summed over the variables that a child's message does not have, it is the child's downward message.
     """
     if messages.shape[1] != 8:
         raise ValueError("blocks are drawn for eight chains")
@@ -110,7 +117,7 @@ def block_marginals(
 
 
 def _own(step: Array, after: Array, parts: Array, held: Array, inside: Array, tables: Array, x: Array, own: Array) -> None:
-    """The product of the own factors of a step, given what is held."""
+    """Write the product of the own factors of a step, given the variables held, into `own`."""
     cells = int(step[OWN])
     for p in range(step[PARTS], after[PARTS]):
         at = np.full(8, parts[p, 0])
@@ -122,7 +129,7 @@ def _own(step: Array, after: Array, parts: Array, held: Array, inside: Array, ta
 
 
 def _operands(step: Array, after: Array, children: Array, place: Array, messages: Array, own: Array) -> list[Operand]:
-    """Its own factors, then what its children sent."""
+    """Return the operands of a step: the product of its own factors, then the messages of its children."""
     cells = int(step[STATES] * step[REST])
     made = []
     if step[OWN]:
@@ -133,7 +140,7 @@ def _operands(step: Array, after: Array, children: Array, place: Array, messages
 
 
 def _sums(step: Array, operands: list[Operand]) -> Array:
-    """(R, 8) the sum over the states of the variable of the product of the operands."""
+    """Return the product of the operands summed over the states of the variable, (R, 8)."""
     states, rest = int(step[STATES]), int(step[REST])
     if not operands:
         return np.full((rest, 8), float(states))
@@ -148,9 +155,10 @@ def _sums(step: Array, operands: list[Operand]) -> Array:
 
 
 def exchange(first: Array, near: Array, x: Array, a: int, b: int, coins: Array) -> None:
-    """Exchange what differs between chains a and b of x (N, chains), each connected part of it or not, by the coin of its first variable.
+    """Exchange the differing variables of chains a and b of x (N, chains): each connected part with probability ½.
 
-    first (N + 1,), near  the neighbours of each variable.  coins (N,) in [0, 1): below a half the part is exchanged.
+    first (N + 1,), near  the neighbours of each variable.
+    coins  (N,) in [0, 1): a part is exchanged if the coin of its first variable is below ½.
     """
     apart = {int(i) for i in np.flatnonzero(x[:, a] != x[:, b])}
     for i in sorted(apart):

@@ -1,9 +1,9 @@
-"""Forward and backward passes along chains of states, in NumPy: the twin of `_chain.pyx`, with the same bits.
+"""Forward and backward passes along Markov chains of states, in NumPy: the twin of `_chain.pyx`, with the same bits.
 
-States come in eights: rows of `width` numbers, of which those from `states` on are 0.  Chains stand one after the other, chain s in the
-rows offsets[s] … offsets[s + 1] − 1, none of them empty.  Matrices are (states, width): `transition` has p(next | state) along its
-rows, `column_transitions` is its transpose.  Sums over states are taken in order; chains are independent, and go side by side here.
-Numbers below 1e-290 become 0, so that none is subnormal; a chain that lost one which was above 0 is marked.
+The states are padded to a multiple of eight: rows of `width` numbers, which are 0 from `states` on.  The chains are concatenated; chain s
+has the rows offsets[s] to offsets[s + 1] − 1, and none is empty.  Matrices are (states, width): the rows of `transition` are
+p(next | state), and `column_transitions` is its transpose.  Sums over states run in order; chains are independent and computed together.
+Numbers below 1e-290 become 0, so that none is subnormal; a chain in which a positive number became 0 is marked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TINY = 1e-290
 
 
 def _steps(offsets: Array, *, reverse: bool = False) -> Iterator[tuple[int, Array]]:
-    """Step t of every chain that has one: (t, which chains); the longest chains come first."""
+    """Yield (t, chains that have a step t) for all t; the longest chains come first."""
     lengths = np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")
     longest = int(lengths.max(initial=0))
@@ -27,7 +27,7 @@ def _steps(offsets: Array, *, reverse: bool = False) -> Iterator[tuple[int, Arra
 
 
 def _advance(row: Array, matrix: Array) -> Array:
-    """Σ_i row_i matrix_ij of rows (S, width)."""
+    """Return Σ_i row_i matrix_ij for rows (S, width)."""
     found = np.zeros((len(row), matrix.shape[1]))
     for i, line in enumerate(matrix):
         found += row[:, i : i + 1] * line
@@ -35,7 +35,7 @@ def _advance(row: Array, matrix: Array) -> Array:
 
 
 def _weigh(before: Array, b: Array) -> tuple[Array, Array]:
-    """Products, those below TINY as 0, and which rows lost one that way."""
+    """Return the products, with those below TINY set to 0, and a mask of the rows in which a positive product became 0."""
     with np.errstate(invalid="ignore", over="ignore"):
         product = before * b
     large = product >= TINY
@@ -57,11 +57,11 @@ def _inverse(scale: Array) -> Array:
 def chain_forward(
     b: Array, offsets: Array, states: int, initial: Array, transition: Array, alpha: Array, scale: Array, lost: Array
 ) -> None:
-    """Filtered states alpha_t(j) ∝ b_t(j) Σ_i alpha_{t−1}(i) p(j | i), and the scales that they were divided by.
+    """Compute the filtered states alpha_t(j) ∝ b_t(j) Σ_i alpha_{t−1}(i) p(j | i) and their normalising sums.
 
     b            (m, width) p(row | state) up to a factor for each row.      initial  (width,).
-    alpha        (m, width), output.      scale  (m,), output: 0 from where a row is impossible.
-    lost         (S,) uint8, output: whether a number above 0 became 0.
+    alpha        (m, width), output.      scale  (m,), output: the sums, 0 from the first impossible row on.
+    lost         (S,) uint8, output: whether a positive number became 0.
     Source: Makin, eq. 2.37 and 2.38; Rabiner (1989), sec. V.A.
     """
     lost[...] = 0
@@ -78,13 +78,13 @@ def chain_forward(
 def chain_backward(
     b: Array, offsets: Array, states: int, backwards: Array, alpha: Array, scale: Array, weight: Array, pairs: Array, high: Array
 ) -> None:
-    """Smoothed states instead of b, and the sums over time of pairs of states before the transition is put in.
+    """Replace b by the smoothed states, and sum pairs of consecutive states over time, without the factor of the transition.
 
     With w_t(j) = b_t(j) beta_t(j) / scale_t:  beta_{t−1}(i) = Σ_j p(j | i) w_t(j),  p(i at t | all) = alpha_t(i) beta_t(i),  and
     p(i at t − 1, j at t | all) = alpha_{t−1}(i) p(j | i) w_t(j), of which alpha_{t−1}(i) w_t(j) is summed.
 
     weight  (S,) of the chains.      pairs  (states, width), to which weight times the sum of each chain is added in order.
-    high    (S,) output: the largest beta, at least 1.  What forward lost had a posterior probability below 1e-290 times that.
+    high    (S,) output: the largest beta, at least 1.  Numbers lost by the forward pass had posterior probabilities below 1e-290 · high.
     Source: Makin, eq. 2.39 and 2.40 (in the form with a backward pass); Rabiner (1989), eq. 92 to 95.
     """
     width, high[...] = b.shape[1], 1.0
@@ -105,12 +105,12 @@ def chain_backward(
         with np.errstate(over="ignore", invalid="ignore"):
             b[at] = alpha[at] * here
     for one, factor in zip(own, weight, strict=True):
-        if factor > 0:  # what does not count may have left the numbers
+        if factor > 0:  # a chain of weight 0 may have overflowed
             pairs += factor * one
 
 
 def chain_viterbi(logs: Array, offsets: Array, states: int, initial: Array, transition: Array, out: Array, value: Array) -> None:
-    """The likeliest path of every chain, of equals the one of the lowest states from its end back.
+    """Find the most probable path of every chain; among equal paths, the one with the lowest states, compared from the end.
 
     logs     (m, width) log p(row | state), −inf beyond the last state.      initial, transition  logarithms.
     out      (m,) int64, output.      value  (S,) output: the log of the joint probability of path and rows.
@@ -140,7 +140,7 @@ def chain_viterbi(logs: Array, offsets: Array, states: int, initial: Array, tran
 
 
 def chain_paths(alpha: Array, offsets: Array, states: int, backwards: Array, uniform: Array, out: Array) -> None:
-    """A path of every chain from its posterior: the last state by alpha, each one before by alpha_t(i) p(next | i).
+    """Sample a path of every chain from its posterior: the last state by alpha, each earlier one by alpha_t(i) p(next | i).
 
     uniform  (m,) numbers in [0, 1), one for each row.      out  (m,) int64, output.
     Source: Makin, sec. 2.2 (the whole-sequence posterior); Chib (1996).

@@ -1,6 +1,6 @@
-"""The two nearest of many centres, and products of columns, in NumPy.  The twin of `_clusters.pyx`.
+"""The two nearest of many centres, and products of pairs of columns, in NumPy.  The twin of `_clusters.pyx`.
 
-Comparisons, one addition and one product a number, so the same bits.
+Each number needs only comparisons, one addition and one product, so both twins give the same bits.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from herdcli.schema import Array
 
 
 def nearest_two(scores: Array, offsets: Array, best: Array, first: Array, second: Array) -> None:
-    """Of scores (K, m) plus offsets (K,): the least of each column, the next, and where the least is, the lowest of equals.
+    """For scores (K, m) plus offsets (K,), find the least and second least value of each column and the index of the least.
 
-    best, first, second  (m,) float64, outputs; `best` holds whole numbers, `second` is infinite for K = 1.
+    Among equal values the lowest index is taken.
+    best, first, second  (m,) float64, outputs: the index (a whole number), the least and the second least, infinite for K = 1.
     """
     best[:], first[:], second[:] = 0.0, np.inf, np.inf
     for k, (row, offset) in enumerate(zip(scores, offsets, strict=True)):
@@ -25,9 +26,9 @@ def nearest_two(scores: Array, offsets: Array, best: Array, first: Array, second
 
 
 def pair_products(columns: Array, found: Array) -> None:
-    """Products of columns (D, m) in pairs i ≤ j, pair after pair, into found (D (D + 1)/2, m).
+    """Write the products of columns (D, m) for pairs i ≤ j into found (D (D + 1)/2, m), one row per pair.
 
-    One call, which other threads need not wait for, where one for each column would have them take turns.
+    A single call does not block other threads, whereas one call per column would make them take turns.
     """
     at = 0
     for i in range(len(columns)):

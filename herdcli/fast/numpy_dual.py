@@ -1,10 +1,12 @@
-"""Dual coordinate ascent over rows whose multipliers are kept, in NumPy: the twin of `_dual.pyx`, the same numbers bit for bit.
+"""Dual coordinate ascent with stored multipliers of rows, in NumPy: the twin of `_dual.pyx`, the same numbers bit for bit.
 
-PA-II takes from each row the step α of least ½ |w − w_i|² + C ξ², ξ = max(0, 1 − m).  Where α is kept, a later pass takes back what the row
-did before and solves it anew among the steps of all others: α ← max(0, α + (1 − m − α/2C)/(|x|² + 1/2C)).  That is one coordinate of the
-dual of min ½ |w|² + C Σ ξ², so that the passes come to the weights of a support vector machine with squared hinge loss.
-Source: Hsieh, Chang, Lin, Keerthi & Sundararajan, "A dual coordinate descent method for large-scale linear SVM" (ICML 2008), of which a
-first pass is PA-II of Crammer et al. (2006).  `rivals`: a multiplier for each wrong class, whose direction e_y⊗x − e_z⊗x has |·|² = 2|x|².
+For each row, PA-II takes the step α that minimises ½ |w − w_i|² + C ξ², ξ = max(0, 1 − m).  If α is stored, a later pass replaces the
+row's earlier step by the optimal one given the steps of all other rows: α ← max(0, α + (1 − m − α/2C)/(|x|² + 1/2C)).  This is coordinate
+ascent in the dual of min ½ |w|² + C Σ ξ².  The passes therefore converge to the weights of a support vector machine with squared hinge
+loss.  Source: Hsieh, Chang, Lin, Keerthi & Sundararajan, "A dual coordinate descent method for large-scale linear SVM" (ICML 2008); its
+first pass is PA-II of Crammer et al. (2006).
+
+With `rivals`, each wrong class has a multiplier; its direction e_y⊗x − e_z⊗x has |·|² = 2|x|².
 Source of these constraints: Weston & Watkins, "Support vector machines for multi-class pattern recognition" (ESANN 1999).
 """
 
@@ -27,7 +29,7 @@ def check(
     score: Array,
     squares: Array,
 ) -> None:
-    """Raise ValueError unless CSR rows, their labels, places and the room for scores fit the weights (D, C) and each other."""
+    """Raise ValueError unless CSR rows, their labels, places and arrays for scores fit the weights (D, C) and each other."""
     ends, rows, classes = np.asarray(pointer), len(label), weights.shape[1]
     fits = len(ends) == rows + 1 and all(len(each) == rows for each in (place, score, squares, *([] if weight is None else [weight])))
     fits &= np.shape(score)[1] == np.shape(multipliers)[1] == classes
@@ -56,11 +58,11 @@ def learn_dual(
     score: Array,
     squares: Array,
 ) -> int:
-    """Learn CSR rows one after the other: a coordinate step for each of their multipliers.  Returns the rows that changed something.
+    """Learn CSR rows one after the other, with a coordinate step for each of their multipliers; return the number of rows with a change.
 
-    weights (D, C) and multipliers (N, C), changed; row i has multipliers[place[i]].   label (n,) int32, of C = 1 either 1 or 0.
-    C  of a row is C · weight; one of weight 0 is scored and changes nothing.   rivals  against every other class, not each class by itself.
-    score (n, C), squares (n,): w·x before the row is learned, and |x|².   running [examples, Σ|x|²], moved on.
+    weights (D, C) and multipliers (N, C)  changed in place; row i has multipliers[place[i]].   label  (n,) int32, 1 or 0 for one column.
+    C  is multiplied by the weight of a row; a row of weight 0 is only scored.   rivals  constraints against each other class, instead of
+    one-vs-rest.   score (n, C), squares (n,): w·x before the row is learned, and |x|².   running  [examples, Σ|x|²], updated.
     """
     check(weights, pointer, index, value, label, weight, place, multipliers, score, squares)
     classes, bounds, updates = weights.shape[1], pointer.tolist(), 0

@@ -1,7 +1,7 @@
 """Sums of radial kernels over tiles of rows, in NumPy.
 
-The twin of `_embedding.pyx`, bit for bit: 2^u by the same range reduction and polynomial (relative error 8.2e-16 in float64, 1.7e-7 in
-float32), sums in the same lanes and order.  Points are columns, scaled so that the Gaussian kernel is 2^(−|a − b|²/2).
+The twin of `_embedding.pyx`, bit for bit: it computes 2^u by the same range reduction and polynomial (relative error 8.2e-16 in float64,
+1.7e-7 in float32) and sums in the same lanes and order.  Points are columns, scaled so that the Gaussian kernel is 2^(−|a − b|²/2).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-COLUMNS = 512  # of a tile at once, so that its values stay in the cache
+COLUMNS = 512  # columns of a tile that are computed together, so that the values stay in the cache
 
 # What is computed from the terms of two points, by number.  With t = |a − b|² (Laplace: |a − b|₁, unequal: columns that are):
 # 2^(a·b), 2^(−t/2), 2^−t, 2^−√t, (1 + s) 2^−√t, (1 + s + s²/3) 2^−√t with s = √t log 2, (1 + t)^−½, (1 + t)^−1, √t, t
@@ -28,7 +28,7 @@ ODD = {
     8: (1.0205905398548696e-07, 1.5252672924951426e-05, 0.0013333558200794376, 0.05550410866465167, 0.6931471805599462),
     4: (0.0013390863314270973, 0.055503569543361664, 0.6931471824645996),
 }
-_MAGIC = {8: 6755399441055744.0, 4: 12582912.0}  # 1.5·2^52, 1.5·2^23: adding it rounds to a whole number, which stands in the low bits
+_MAGIC = {8: 6755399441055744.0, 4: 12582912.0}  # 1.5·2^52, 1.5·2^23: adding it rounds to a whole number in the low bits
 WORD = {8: (np.int64, 52), 4: (np.int32, 23)}
 LOWEST = {8: -1021.0, 4: -125.0}
 BERNOULLI = {  # 1 + (−1)^(ν−1) B_2ν(u)/(2ν)!, highest power first
@@ -45,15 +45,17 @@ def exp2_each(x: Array) -> None:
 
 
 def gaussian_tile(a: Array, wa: Array, b: Array, wb: Array, differences: bool, rows: Array, columns: Array | None) -> None:
-    """`kernel_tile` of the Gaussian kernel 2^(−|a_i − b_j|²/2), or without `differences` of 2^(a_i·b_j), which is cheaper: weights
-    2^(−|a|²/2) complete it where no |a|² exceeds the exponent's range."""
+    """Compute the sums of `kernel_tile` for the Gaussian kernel 2^(−|a_i − b_j|²/2).
+
+    Without `differences` it uses the cheaper 2^(a_i·b_j), which weights 2^(−|a|²/2) complete if no |a|² exceeds the exponent's range.
+    """
     kernel_tile(1 if differences else 0, a, wa, b, wb, rows, columns)
 
 
 def kernel_tile(kind: int, a: Array, wa: Array, b: Array, wb: Array, rows: Array, columns: Array | None) -> None:
-    """Sums of k_ij over columns, rows_i = Σ_j k_ij wb_j, and unless `columns` is None columns_j += Σ_i wa_i k_ij.
+    """Compute the sums of k_ij: rows_i = Σ_j k_ij wb_j and, unless `columns` is None, columns_j += Σ_i wa_i k_ij.
 
-    kind  a number of KINDS; in float32 the first two alone.
+    kind  a number of KINDS; for float32 only the first two.
     a (d, na), b (d, nb)   points as columns, nb a multiple of 16, float64 or float32.
     wa (na), wb (nb)       weights.      rows (na) float64, overwritten.      columns (nb) of the points' type, added to.
     """
@@ -68,7 +70,7 @@ def kernel_tile(kind: int, a: Array, wa: Array, b: Array, wb: Array, rows: Array
 
 
 def gaussian_finish(products: Array, wa: Array, wb: Array, rows: Array, columns: Array) -> None:
-    """`gaussian_tile` where the products a_i·b_j (na, nb), C-contiguous, are there already; both sums."""
+    """Compute both sums of `gaussian_tile` from given products a_i·b_j (na, nb), C-contiguous."""
     lanes = np.zeros((len(rows), 64 // products.itemsize), products.dtype)
     for start in range(0, products.shape[1], COLUMNS):
         part = slice(start, start + COLUMNS)
@@ -80,20 +82,20 @@ def gaussian_finish(products: Array, wa: Array, wb: Array, rows: Array, columns:
 
 
 def gaussian_values(a: Array, b: Array, out: Array) -> None:
-    """out_j = 2^(−|a − b_j|²/2).  a (d,), b (d, n) points as columns, out (n,), n a multiple of 16."""
+    """Compute out_j = 2^(−|a − b_j|²/2).  a (d,), b (d, n) points as columns, out (n,), n a multiple of 16."""
     kernel_values(1, a, b, out)
 
 
 def kernel_values(kind: int, a: Array, b: Array, out: Array) -> None:
-    """out_j = k(a, b_j).  kind a number of KINDS above 0, a (d,), b (d, n) points as columns, out (n,), n a multiple of 16."""
+    """Compute out_j = k(a, b_j).  kind  a number of KINDS above 0, a (d,), b (d, n) points as columns, out (n,), n a multiple of 16."""
     out[:] = _values(KINDS[kind], a[:, None], b)[0]
 
 
 def stein_values(gaussian: bool, metric: bool, a: Array, own: Array, b: Array, out: Array) -> None:
-    """out_j = k_p(x, x_j), Stein's kernel of one row against n others: `quadrature/stein_kernels.py` has the formulas.
+    """Compute out_j = k_p(x, x_j), the Stein kernel of one row with n others; `quadrature/stein_kernels.py` has the formulas.
 
     a (5, d)   of the one row, all C-contiguous: u, R's, s, v, R'v, where u = R'x and v = R u.
-    own (4,)   of the one row: |u|², s·v, then |v|² or without `metric` what |u − u'|² is multiplied by for |v − v'|², then tr Λ.
+    own (4,)   of the one row: |u|², s·v, then |v|² or, without `metric`, the factor of |u − u'|² that gives |v − v'|², then tr Λ.
     b (2d + 2 or 3, n)   of the others, as columns: their u, their s, |u|², s·v and with `metric` |v|²; n a multiple of 16.
     """
     d = a.shape[1]
@@ -116,7 +118,7 @@ def stein_values(gaussian: bool, metric: bool, a: Array, own: Array, b: Array, o
 
 
 def _in_order(rows: tuple[Array, ...], columns: tuple[Array, ...]) -> Array:
-    """(n,) Σ rows·columns, added one after the other."""
+    """Return Σ rows·columns, (n,), added one after the other."""
     total = np.zeros(columns[0].shape[1])
     for row, block in zip(rows, columns, strict=True):
         for x, y in zip(row, block, strict=True):
@@ -129,7 +131,7 @@ def _positive(x: Array) -> Array:
 
 
 def _exponential(u: Array, *, clip: bool) -> None:
-    """u ← 2^u = 2^n 2^f, n = round(u), |f| ≤ ½, 2^f = 1 + s E(s) + f O(s), s = f²."""
+    """Compute u ← 2^u = 2^n 2^f in place, n = round(u), |f| ≤ ½, 2^f = 1 + s E(s) + f O(s), s = f²."""
     size, kind = u.itemsize, u.dtype.type
     word, mantissa = WORD[size]
     shifted = u + kind(_MAGIC[size])
@@ -160,7 +162,7 @@ def _horner(u: Array, coefficients: tuple[float, ...]) -> Array:
 
 
 def _values(kind: str, a: Array, b: Array) -> Array:
-    """(na, nb) kernel values of points as columns."""
+    """Return the kernel values (na, nb) of points as columns."""
     u = _term(kind, b[0], a[0, :, None])
     for x, y in zip(a[1:], b[1:], strict=True):
         if kind in BERNOULLI:
@@ -171,7 +173,7 @@ def _values(kind: str, a: Array, b: Array) -> Array:
 
 
 def _term(kind: str, y: Array, x: Array) -> Array:
-    """(na, nb) what one column gives."""
+    """Return the term (na, nb) of one column."""
     if kind == "product":
         return np.asarray(y * x)
     gap = y - x
@@ -186,7 +188,7 @@ def _term(kind: str, y: Array, x: Array) -> Array:
 
 
 def _finished(kind: str, u: Array) -> Array:
-    """(na, nb) the kernel from the terms' sum or product."""
+    """Return the kernel (na, nb) from the sum or product of the terms."""
     factor = None
     if kind in BERNOULLI:
         u -= 1.0
@@ -209,7 +211,7 @@ def _finished(kind: str, u: Array) -> Array:
 
 
 def _add_lanes(lanes: Array, values: Array, weights: Array) -> Array:
-    """(na, V) sums of values·weights over the columns of each lane, one after the other."""
+    """Return the sums (na, V) of values·weights over the columns of each lane, added one after the other."""
     weighted = (values * weights).reshape(len(values), -1, lanes.shape[1])
     for block in range(weighted.shape[1]):
         lanes = lanes + weighted[:, block]
@@ -217,13 +219,13 @@ def _add_lanes(lanes: Array, values: Array, weights: Array) -> Array:
 
 
 def _add_columns(values: Array, weights: Array, columns: Array) -> None:
-    """columns += Σ_i weights_i values_i, one row after the other."""
+    """Compute columns += Σ_i weights_i values_i, one row after the other."""
     for weight, row in zip(weights, values, strict=True):
         columns += row * weight
 
 
 def _total(lanes: Array) -> Array:
-    """(na,) float64 sums of the lanes in their order."""
+    """Return the sums (na,) float64 of the lanes in their order."""
     total = np.zeros(len(lanes))
     for lane in lanes.T:
         total += lane

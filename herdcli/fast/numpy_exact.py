@@ -1,7 +1,7 @@
-"""Products, exponentials and logarithms whose bits no library and no processor decides, in NumPy.
+"""Products, exponentials and logarithms whose bits do not depend on libraries or processors, in NumPy.
 
-The twin of `_exact.pyx`, bit for bit.  Only additions, multiplications, divisions and comparisons are asked of the machine, each rounded
-once as IEEE 754 says, and integers; the polynomials are fitted here.
+The twin of `_exact.pyx`, bit for bit.  It uses only additions, multiplications, divisions and comparisons, each rounded once as IEEE 754
+requires, and integers; the polynomials are fitted here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import numpy as np
 
 from herdcli.schema import Array
 
-DEPTH = 256  # terms of a block of a sum
-_MAGIC = 6755399441055744.0  # 1.5·2⁵²: adding it rounds to a whole number, which then stands in the low bits
+DEPTH = 256  # number of terms in a block of a sum
+_MAGIC = 6755399441055744.0  # 1.5·2⁵²: adding it rounds to a whole number in the low bits
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.693147180559663, 2.8235290563031577e-13  # log 2 = high + low; n·high is exact for |n| < 2¹¹
 
@@ -30,7 +30,7 @@ TINY = 2.0**-1022  # the least normal number
 
 
 def exact_exp(x: Array) -> None:
-    """x ← e^x in place, x (n,) float64: within 1 unit in the last place."""
+    """Compute x ← e^x in place, x (n,) float64, within 1 unit in the last place."""
     with np.errstate(all="ignore"):
         high, low, tail, first, second, _ = _reduced(x)
         # 1 + high = sum + rest exactly (|high| < 1): what the rounded sum lost is added with the small terms.
@@ -40,7 +40,7 @@ def exact_exp(x: Array) -> None:
 
 
 def exact_expm1(x: Array) -> None:
-    """x ← e^x − 1 in place, x (n,) float64: within 2 units in the last place."""
+    """Compute x ← e^x − 1 in place, x (n,) float64, within 2 units in the last place."""
     with np.errstate(all="ignore"):
         high, low, tail, first, second, inverse = _reduced(x)
         q = (high - low) + tail
@@ -48,13 +48,13 @@ def exact_expm1(x: Array) -> None:
 
 
 def exact_log(x: Array) -> None:
-    """x ← log x in place, x (n,) float64: within 1 unit in the last place."""
+    """Compute x ← log x in place, x (n,) float64, within 1 unit in the last place."""
     with np.errstate(all="ignore"):
         x[...] = _logarithm(x, np.zeros_like(x))
 
 
 def exact_log1p(x: Array) -> None:
-    """x ← log(1 + x) in place, x (n,) float64: within 1 unit in the last place."""
+    """Compute x ← log(1 + x) in place, x (n,) float64, within 1 unit in the last place."""
     with np.errstate(all="ignore"):
         u = x + 1.0
         back = u - 1.0
@@ -64,10 +64,10 @@ def exact_log1p(x: Array) -> None:
 
 
 def exact_product(a: Array, b: Array, out: Array) -> None:
-    """out ← a b, a (n, k), b (k, m) and out (n, m) of one type, float64 or float32, of any strides.
+    """Compute out ← a b, a (n, k), b (k, m) and out (n, m) of one type, float64 or float32, of any strides.
 
-    Every entry is the sum of its k products, one after the other in blocks of DEPTH, and of the blocks' sums one after the other: the error
-    is below (DEPTH + k/DEPTH) units of rounding of Σ |a||b|.
+    Every entry sums its k products one after the other in blocks of DEPTH, then the sums of the blocks one after the other.  The error is
+    below (DEPTH + k/DEPTH) units of rounding of Σ |a||b|.
     """
     with np.errstate(all="ignore"):
         total = np.zeros(out.shape, out.dtype)
@@ -80,8 +80,10 @@ def exact_product(a: Array, b: Array, out: Array) -> None:
 
 
 def _reduced(x: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """x = n log 2 + r, r = high − low, |r| ≤ ½ log 2, and e^r − 1 − r; 2^n as the product of two powers that float64 holds, and 1 over the
-    second."""
+    """Return x = n log 2 + r in parts: r = high − low with |r| ≤ ½ log 2, e^r − 1 − r, and 2^n.
+
+    2^n is returned as two powers that float64 can hold, whose product it is, with the reciprocal of the second.
+    """
     y = np.where(x < -746.0, -746.0, x)
     y = np.where(y > 711.0, 711.0, y)
     shifted = y * _LOG2_E + _MAGIC
@@ -97,7 +99,7 @@ def _reduced(x: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
 
 
 def _power(n: Array) -> Array:
-    """2^n by its exponent's bits."""
+    """Return 2^n by setting the exponent's bits."""
     bits: Array = (n + np.uint64(1023)) << np.uint64(52)
     return bits.view(np.float64)
 
@@ -110,7 +112,7 @@ def _horner(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 
 def _logarithm(u: Array, rest: Array) -> Array:
-    """log(u (1 + rest)), u (n,), rest (n,) at most a unit of rounding."""
+    """Return log(u (1 + rest)), u (n,), rest (n,) at most a unit of rounding."""
     small = u < TINY
     y, less = np.where(small, u * 2.0**54, u), np.where(small, 1077.0, 1023.0)
     bits = y.view(np.uint64)

@@ -1,4 +1,4 @@
-"""States of whole clusters of variables exchanged for their images under a permutation, in NumPy.  The twin of `_flips.pyx`."""
+"""Cluster flips: clusters of variables exchange their states for the images under a permutation, in NumPy.  The twin of `_flips.pyx`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ def flip_clusters(
     parent: Array,
     gain: Array,
 ) -> None:
-    """Flip clusters of x (N, chains) in place, each chain by itself: a step that leaves exp(power · (Σ logs + Σ single)) as it is.
+    """Flip clusters of x (N, chains) in place, each chain separately: a step that leaves exp(power · (Σ logs + Σ single)) invariant.
 
-    ends (M, 2) variables of a factor.  tables (M, 2): where its logarithms begin in `logs`, which are finite, and the states of the second
-    variable.  first (N + 1,), single (Σ card,)  logarithms of the states of each variable.  image (Σ card,) the state that each state is
-    exchanged for, and that for it.  bonds (M, chains) exponential numbers, coins (N, chains) logistic ones.  parent, gain (N,) scratch.
+    ends (M, 2)  the variables of each factor.  tables (M, 2)  the position of its logarithms in `logs`, which are finite, and the number of
+    states of its second variable.  first (N + 1,), single (Σ card,)  logarithms of the states of each variable.  image (Σ card,)  the state
+    that each state is exchanged for, and vice versa.  bonds (M, chains)  exponential random numbers, coins (N, chains)  logistic ones.
+    parent, gain (N,)  scratch.
 
     With s = ±1 for a variable that stays or is flipped, the logarithm of a factor l(s, s') is J s s' + h s + h' s' + a constant with
-    4 J = l(+,+) + l(−,−) − l(+,−) − l(−,+).  All are at s = +, so where J > 0 the pair is joined with probability 1 − e^{−2 J}; then
-    clusters are independent, and each is flipped with probability σ(−2 Σ h).
+    4 J = l(+,+) + l(−,−) − l(+,−) − l(−,+).  All variables start at s = +, so if J > 0 the pair is joined with probability 1 − e^{−2 J}.
+    Clusters are then independent, and each is flipped with probability σ(−2 Σ h).
     Source: Swendsen & Wang (1987); Edwards & Sokal (1988); Wang, Swendsen & Kotecký (1989) for one pair of many states at a time.
     """
     count, i, j = len(first) - 1, ends[:, 0], ends[:, 1]
@@ -42,7 +43,7 @@ def flip_clusters(
         stay, left, right, both = (
             logs[base + a[i] * width + b[j]] for a, b in ((here, here), (there, here), (here, there), (there, there))
         )
-        # Where a variable is its own image the terms are those of the other one alone: its own gain is 0.
+        # If a state is its own image, only the other variable's terms remain: its own gain is 0.
         half = 0.5 * power
         one = half * (left + both - stay - right)
         two = half * (right + both - stay - left)
@@ -61,7 +62,7 @@ def flip_clusters(
 
 
 def _root(parent: Array, k: int) -> int:
-    """The first of a cluster's variables; those on the way to it are moved up."""
+    """Return the root of a cluster, and shorten the path to it."""
     while parent[k] != k:
         parent[k] = parent[parent[k]]
         k = int(parent[k])

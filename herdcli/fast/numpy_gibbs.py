@@ -1,7 +1,7 @@
 """Gibbs sampling of two-state units and the update of their weights, in NumPy.
 
-The twin of `_gibbs.pyx`.  Every operation is one float32 rounding, in the order written there, so
-that both give the same bits.  All arrays are C-contiguous; outputs are given by the caller.
+The twin of `_gibbs.pyx`.  Every operation is one float32 rounding, in the order written there, so that both give the same bits.
+All arrays are C-contiguous; the caller provides the output arrays.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ EXP = tuple(
 )
 LOG2_E = F(1.4426950408889634)
 LN2_HIGH, LN2_LOW = F(0.693359375), F(-2.12194440e-4)  # log 2 = high + low; n·high is exact for |n| < 2^15
-MAGIC = F(12582912.0)  # 1.5·2^23: adding it rounds to an integer, which then stands in the low mantissa bits
-TOGETHER = 1 << 15  # numbers whose exponentials are in work at one time: temporaries stay in cache, and out of estimates of memory
+MAGIC = F(12582912.0)  # 1.5·2^23: adding it rounds to an integer in the low mantissa bits
+TOGETHER = 1 << 15  # numbers per exponential call: temporaries stay in cache, and memory estimates can ignore them
 LIMIT = F(87.0)  # e^87 and its reciprocal are normal float32 numbers
 
 
 def exponential(y: Array) -> Array:
-    """e^y of y (…) float32 within ±87; relative error below 4e-7.  NaN stays NaN.
+    """Return e^y of y (…) float32 within ±87, with relative error below 4e-7.  NaN stays NaN.
 
     e^y = 2^n e^r with n = round(y / log 2), r = y − n log 2.
     Source: Cody & Waite (1980), the argument reduction; the polynomial is fitted here.
@@ -44,7 +44,7 @@ def exponential(y: Array) -> Array:
 
 
 def logistic(x: Array) -> None:
-    """1 / (1 + e^{−x}) in place, x float32.  Relative error below 4e-7 for |x| ≤ 87; beyond, the value at ±87.  NaN stays NaN."""
+    """Compute 1 / (1 + e^{−x}) in place, x float32.  Relative error below 4e-7 for |x| ≤ 87; beyond, the value at ±87.  NaN stays NaN."""
     flat = x.reshape(-1)  # C-contiguous: a view
     for start in range(0, len(flat), TOGETHER):
         part = flat[start : start + TOGETHER]
@@ -68,13 +68,13 @@ def two_state_means(natural: Array, bias: Array, gain: float, offset: float, slo
 def two_state_sample(
     natural: Array, bias: Array, gain: float, offset: float, slope: float, words: Array, low: float, high: float, states: Array
 ) -> None:
-    """`two_state_means` in place of `natural`, and `states` sampled: high with probability p, else low.
+    """Compute `two_state_means` in place of `natural`, and sample `states`: high with probability p, else low.
 
     natural, states  (n, u) float32.      bias  (u,) float32.
     words            (n, u + 1) uint16, independent uniform.  Unit j of row i is on when
                      words[i, j] + d_i < 2^16 p with d_i = words[i, u] / 2^16 in [0, 1).
-    words + d is uniform on [0, 2^16) to 2^-32, so p is met to float32 precision although a unit
-    takes 16 bits; two units of one row share d, which correlates them by less than 1e-10.
+    words + d is uniform on [0, 2^16) to 2^-32, so p is met to float32 precision although a unit uses only 16 bits.  The units of a row
+    share d, which correlates two of them by less than 1e-10.
     """
     natural += bias
     natural *= F(gain)
@@ -90,9 +90,9 @@ def two_state_sample(
 
 
 def momentum_step(weights: Array, velocity: Array, gradient: Array, rate: float, momentum: float, decay: float) -> float:
-    """velocity ← momentum·velocity + rate·(gradient − decay·weights); weights ← weights + velocity, in place.
+    """Update velocity ← momentum·velocity + rate·(gradient − decay·weights), then weights ← weights + velocity, in place.
 
-    All three have one shape, float32.  Returns max |weights| after it; NaN or inf if any weight is.
+    All three have one shape, float32.  Returns max |weights| after the update; NaN or inf if any weight is.
     """
     velocity *= F(momentum)
     velocity += F(rate) * (gradient - F(decay) * weights)
@@ -101,7 +101,7 @@ def momentum_step(weights: Array, velocity: Array, gradient: Array, rate: float,
 
 
 def running_sums(x: Array, out: Array) -> None:
-    """out[i, j] ← Σ_{k ≤ j} x[i, k], added one after the other in float64.
+    """Compute out[i, j] ← Σ_{k ≤ j} x[i, k], added one after the other in float64.
 
     x  (n, u) float32.      out  (n, u) float64.
     """
@@ -109,12 +109,12 @@ def running_sums(x: Array, out: Array) -> None:
 
 
 def sparse_scratch(rows: int, inner: int) -> int:
-    """int32 words of scratch that `add_sparse_product` needs for a sparse (rows, inner): none here."""
+    """Return the number of int32 words of scratch that `add_sparse_product` needs for a sparse (rows, inner): none here."""
     return 0
 
 
 def add_sparse_product(sparse: Array, dense: Array, out: Array, scratch: Array) -> None:
-    """out += sparse @ dense, skipping the zeros of `sparse`; an entry's terms are summed one by one in order.
+    """Compute out += sparse @ dense, skipping the zeros of `sparse`; an entry's terms are summed one by one in order.
 
     sparse   (a, b) float32, strided.      dense  (b, w) float32.      out  (a, w) float32.
     scratch  int32, `sparse_scratch(a, b)` or more of them.

@@ -1,7 +1,7 @@
-"""Energies of filter outputs and leapfrog steps along them, in NumPy: the twin of `_hmc.pyx`, with the same bits.
+"""Energies of filter outputs and leapfrog steps for them, in NumPy: the twin of `_hmc.pyx`, with the same bits.
 
-Experts are numbers: 0 student E = log(1 + u²), 1 logistic E = −log σ(u)σ(−u), 2 laplace-smooth E = log cosh u.  All
-arrays are float32 and C-contiguous, with the energies of rows in float64.  The logistic function is that of
+Experts are given by numbers: 0 student E = log(1 + u²), 1 logistic E = −log σ(u)σ(−u), 2 laplace-smooth E = log cosh u.
+All arrays are float32 and C-contiguous, except that energies of rows are float64.  The logistic function is that of
 numpy_gibbs.py: tanh(u/2) = 2σ(u) − 1, and log(1 + e^{−u}) = −log σ(u).
 """
 
@@ -14,16 +14,16 @@ from herdcli.schema import Array
 
 F = np.float32
 STUDENT, LOGISTIC, SECANT = range(3)
-PLACES = 16  # in which the terms of an energy are summed
+PLACES = 16  # number of partial sums for the terms of an energy
 ROOT_HALF = np.uint32(0x3F3504F3)  # the bits of √½
 ATANH = tuple(F(c) for c in (0.22222222, 0.2857143, 0.4, 0.66666667, 2.0))  # 2/9, 2/7, … 2: of 2 atanh s, highest power first
 
 
 def _log(y: Array) -> Array:
-    """log y, float32, of normal y > 0; inf and NaN give NaN.
+    """Return log y, float32, of normal y > 0; inf and NaN give NaN.
 
-    y = 2^e m with m in [√½, √2), and log m = 2 atanh s with s = (m − 1)/(m + 1): |s| ≤ 0.172, so that the series
-    ends at s⁹ with an error of 7e-10.
+    y = 2^e m with m in [√½, √2), and log m = 2 atanh s with s = (m − 1)/(m + 1): |s| ≤ 0.172, so the series can end at s⁹ with an error
+    of 7e-10.
     """
     bits = y.view(np.uint32) - ROOT_HALF
     e = (bits.view(np.int32) >> 23).astype(F)
@@ -39,7 +39,7 @@ def _log(y: Array) -> Array:
 
 
 def expert_slope(u: Array, gamma: Array, expert: int) -> None:
-    """u ← γ E'(u) in place.
+    """Compute u ← γ E'(u) in place.
 
     u  (n, M) outputs.      gamma  (M,).
     """
@@ -56,7 +56,7 @@ def expert_slope(u: Array, gamma: Array, expert: int) -> None:
 
 
 def expert_energy(u: Array, gamma: Array, expert: int, out: Array) -> None:
-    """out ← Σ_i γ_i E(u_i) of each row.
+    """Compute out ← Σ_i γ_i E(u_i) of each row.
 
     u  (n, M).      gamma  (M,).      out  (n,) float64.
     """
@@ -80,22 +80,22 @@ def expert_energy(u: Array, gamma: Array, expert: int, out: Array) -> None:
 
 
 def leapfrog_scratch(filters: int) -> int:
-    """float32 numbers of scratch that `leapfrog` needs for so many filters: none here."""
+    """Return the number of float32 scratch numbers that `leapfrog` needs for this number of filters: none here."""
     return 0
 
 
 def leapfrog(
     u: Array, p: Array, gram: Array, gamma: Array, expert: int, epsilon: float, steps: int, a: Array, b: Array, scratch: Array
 ) -> None:
-    """`steps` leapfrog steps of n chains x with momenta k under E(x) = Σ_i γ_i E(w_i·x), in the outputs u = W x alone.
+    """Make `steps` leapfrog steps of n chains x with momenta k under E(x) = Σ_i γ_i E(w_i·x), using only the outputs u = W x.
 
     With slopes g_t = γE'(u_t) at x_t, and s_t = ε but ε/2 at both ends, the momentum after the kick at x_t is k − W'a_t,
-    a_t = Σ_{r ≤ t} s_r g_r, so that the outputs move by u ← u + ε (W k − W W' a_t): one product instead of two.
+    a_t = Σ_{r ≤ t} s_r g_r.  The outputs therefore move by u ← u + ε (W k − W W' a_t): one product instead of two.
 
-    u, p     (n, M) W x and W k at the start.      gram  (M, M) W W', M a multiple of 8: fill up with filters of 0.
-    a, b     (n, M) results: a_L and Σ_{t < L} a_t.  At the end the momentum is k − W'a and x + ε (L k − W'b) the position.
+    u, p     (n, M) W x and W k at the start.      gram  (M, M) W W', M a multiple of 8: pad with filters of 0.
+    a, b     (n, M) results: a_L and Σ_{t < L} a_t.  At the end the momentum is k − W'a and the position x + ε (L k − W'b).
     scratch  float32, `leapfrog_scratch(M)` or more of them.
-    Sums over filters are taken one by one in order.
+    Sums over filters are computed one by one in order.
     Source: Teh (2003), eq. 4.38 and 4.40.
     """
     size, half = F(epsilon), F(0.5) * F(epsilon)

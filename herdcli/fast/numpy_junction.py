@@ -2,19 +2,19 @@
 
 Cliques are joined by scopes (clusters with a given marginal, separators).  `links` is a tuple of arrays:
 
-    clique_offset (C+1) int64     where each clique's table begins in `tables`
-    link_clique (K) int32         link k takes the cells of this clique …
+    clique_offset (C+1) int64     position of each clique's table in `tables`
+    link_clique (K) int32         link k maps the cells of this clique …
     link_scope (K) int32          … to those of this scope
     cell_offset (K+1) int64, cell (…) int32       cell of the scope for each cell of the clique
-    scope_offset (S+1) int64      where each scope's cells begin in `values` and `target`
+    scope_offset (S+1) int64      position of each scope's cells in `values` and `target`
 
-`values` holds a separator's marginal, and for a cluster the product of its scalings (its factor in the model).
+For a separator, `values` holds its marginal; for a cluster, the product of its scalings, which is its factor in the model.
 With P(x_s) the normalised marginal of the clique of a link:
 
     scaling      ratio = (target / P(x_s))^a        value <- value · ratio, table <- table · ratio
     propagation  ratio = (P(x_s) / value)^a         value <- value · ratio, table of the next clique <- table · ratio
 
-(Teh 2003, 6.18 and 6.24; the exponent a is 1 less geometric damping).  0/0 is 0.  Sums run over cells in order.
+(Teh 2003, 6.18 and 6.24; the exponent a is 1 minus the geometric damping).  0/0 is 0.  Sums run over cells in order.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def clique_updates(
 ) -> tuple[float, float, int]:
     """Run `program` (T, 2) int32: (k, −1) scales at link k, (k, l) propagates from the clique of link k to that of link l.
 
-    scratch (2 largest scope).  Returns the largest |P − target| before a scaling, the largest |P − value| before a
-    propagation, and the first row that asks for probability where there is none, or −1.
+    scratch (2 largest scope).  Returns the largest |P − target| before a scaling, the largest |P − value| before a propagation, and the
+    first row of `program` that needs probability where there is none, or −1.
     """
     furthest = change = 0.0
     for t, (k, other) in enumerate(program.tolist()):
@@ -62,13 +62,13 @@ def settle_and_scale(
     scalings: Array, sends: Array, out_offset: Array, out: Array, tables: Array, values: Array, target: Array, links: Links,
     exponents: tuple[float, float], tolerance: float, most: int, pending: Array, counts: Array, scratch: Array,
 ) -> tuple[float, int]:  # fmt: skip
-    """For each link of `scalings` (T,) int32 propagate until nothing changes by more than `tolerance`, then scale there.
+    """For each link of `scalings` (T,) int32, propagate until nothing changes by more than `tolerance`, then scale there.
 
-    sends (E, 2) int32  all directed propagations, in the order of a sweep; e ^ 1 is the reverse of e.  A sweep leaves out
-    those whose `pending` (E,), the changes of their clique since they were last sent, is at most the tolerance.
-    out_offset (C+1), out  the sends that leave each clique.  exponents  of scaling, of propagation.  most  sweeps at once.
-    counts (2,) int64 is increased by the scalings and the propagations.  A last link of −1 only propagates.
-    Returns the largest |P − target| before a scaling, and the first scaling that asks for the impossible, or −1.
+    sends (E, 2) int32  all directed propagations, in the order of a sweep; e ^ 1 is the reverse of e.  A sweep skips those whose
+    `pending` (E,), the changes of their clique since they were last sent, is at most the tolerance.
+    out_offset (C+1), out  the sends that leave each clique.  exponents  of scaling, of propagation.  most  maximum number of sweeps per
+    scaling.  counts (2,) int64  is increased by the numbers of scalings and of propagations.  A last link of −1 only propagates.
+    Returns the largest |P − target| before a scaling, and the first impossible scaling, or −1.
     """
     furthest = 0.0
     clique_of, heard = links[1], sends[:, 1]
@@ -86,7 +86,7 @@ def settle_and_scale(
                 for d in out[out_offset[c] : out_offset[c + 1]].tolist():
                     if d != e ^ 1 or exponents[1] != 1.0:
                         # A clique's marginals have moved by `change`, so what it last sent is out of date by at most
-                        # that; not so for the neighbour that told it, which agrees after an undamped propagation.
+                        # that, except for the neighbour that sent the change, which agrees after an undamped propagation.
                         pending[d] += change
                 if exponents[1] != 1.0:
                     pending[e] += change * (1.0 - exponents[1])
@@ -109,9 +109,9 @@ def region_updates(
     program: Array, first_link: Array, weight: Array, tables: Array, multiplier: Array, multiplier_offset: Array, values: Array,
     old: Array, target: Array, links: Links, scratch: Array,
 ) -> tuple[float, float, int]:  # fmt: skip
-    """One sweep of the inner loop of double-loop entropy maximisation: k ≥ 0 of `program` (T,) int32 scales at link k, −1 − r
-    makes the parents of region r agree about it.
+    """Run one sweep of the inner loop of double-loop entropy maximisation.
 
+    In `program` (T,) int32, k ≥ 0 scales at link k, and −1 − r makes the parents of region r agree about it.
     Region r is scope S − R + r; its links first_link[r] … first_link[r+1] − 1 go to its parents.  weight (R,) is its counting
     number c.  multiplier  λ of each link, from multiplier_offset[link] on.  With ν = P(x_r)/λ for each of the n parents,
     Q ∝ (Π ν · old^|c|)^(1/n) for c < 0 and (Π ν)^(1/(n+c)) for c > 0; then λ and the parent are multiplied by Q/P(x_r).
@@ -147,7 +147,7 @@ def region_updates(
 
 
 def _agreed(marginals: list[Array], shares: list[Array], old: list[float], c: float) -> list[float]:
-    """Q before it is normalised; the sum of logarithms is over the parents in order."""
+    """Return Q before it is normalised; the sum of logarithms runs over the parents in order."""
     made = []
     # P_R ∝ (its factors) Π λ, so ν = P(x_r)/λ is the marginal without r's multiplier, and new ones make ν λ' = Q for each parent: n
     # log Q = Σ log ν + Σ log λ'. Slope 0 in P_r: Σ log λ' = −c log Q for c > 0, and −c log old under the tangent of c H(P_r), c < 0.
@@ -165,7 +165,7 @@ def _agreed(marginals: list[Array], shares: list[Array], old: list[float], c: fl
 
 
 def _marginal(k: int, tables: Array, links: Links) -> tuple[Array, slice]:
-    """The normalised marginal at link k, and where the scope's cells are."""
+    """Return the normalised marginal at link k, and the slice of the scope's cells."""
     clique_offset, link_clique, link_scope, cell_offset, cell, scope_offset = links
     c, s = link_clique[k], link_scope[k]
     at = slice(int(scope_offset[s]), int(scope_offset[s + 1]))
@@ -182,7 +182,7 @@ def _multiply(k: int, ratio: Array, tables: Array, links: Links) -> None:
 
 
 def _ratio(above: Array, below: Array, exponent: float) -> tuple[Array, bool]:
-    """(above/below)^exponent with 0/0 = 0, and whether something positive was divided by 0 (there it is 0 too)."""
+    """Return (above/below)^exponent with 0/0 = 0, and whether a positive number was divided by 0, where the result is 0 too."""
     bad = bool(((below == 0) & (above > 0)).any())
     ratio = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     if exponent != 1.0:

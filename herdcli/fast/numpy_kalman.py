@@ -1,13 +1,15 @@
 """Kalman filter and smoother in NumPy: the twin of `_kalman.pyx`, with the same sums in the same order.
 
-Outputs are given as K numbers z = T x + e, e ~ N(0, I), with T (K, K) of the row's pattern of missing values (rows of zeros where
-there is less to see).  Upper roots: S = root(S)' root(S).
+Outputs are given as K numbers z = T x + e, e ~ N(0, I), with T (K, K) for the row's pattern of missing values (with rows of zeros if
+fewer numbers are observed).  Upper roots: S = root(S)' root(S).
 
     root(P) = r,  F' = r T',  H = root(I + F F'),  v = H⁻ᵀ(z − T m),  G = root(I + F'F),  U = G⁻ᵀ r,  P⁺ = U'U,  next P = (U A')'(U A') + Q
 
-so that every covariance is a square, and nothing is subtracted.  Covariances do not depend on the values seen, only on the covariance
-before and the pattern: such pairs ("edges") are looked up by their bits and computed once.  A filter that has settled, to the bit or in
-a cycle, costs two or three products of a matrix and a vector a step, and gives the bits that it would have given step by step.
+so that every covariance is a square, and nothing is subtracted.
+
+Covariances do not depend on the observed values, only on the previous covariance and the pattern.  Such pairs ("edges") are looked up by
+their bits and computed once.  Once a filter is stationary, to the bit or in a cycle, a step costs two or three matrix–vector products.
+The bits are those of a filter that computes every step.
 Source: Kalman (1960); Kaminski, Bryson & Schmidt (1971) for the root; Rauch, Tung & Striebel (1965); Makin, sec. 2.2.2.
 """
 
@@ -23,11 +25,11 @@ EPS = 2.220446049250313e-16
 
 
 def root(S: Array) -> Array:
-    """Upper R (K, K) with S = R'R of a covariance; a direction without variance has a row of zeros."""
+    """Return the upper root R (K, K) of a covariance, S = R'R; a direction without variance has a row of zeros."""
     n = len(S)
     R: Array = np.triu(S)
     for j in range(n):
-        # What is left of the variance of direction j, given those before it, is rounding of S_jj: it has none of its own.
+        # The variance of direction j that remains given the earlier ones is only rounding of S_jj: count it as 0.
         if not R[j, j] > n * EPS * S[j, j]:
             R[j] = 0.0
             continue
@@ -38,7 +40,7 @@ def root(S: Array) -> Array:
 
 
 def mul(A: Array, B: Array) -> Array:
-    """A B, the sums running along the inner index one after another."""
+    """Return A B, with the sums running along the inner index one after another."""
     found = np.zeros((len(A), B.shape[1]))
     for k in range(len(B)):
         found += A[:, k, None] * B[k]
@@ -46,7 +48,7 @@ def mul(A: Array, B: Array) -> Array:
 
 
 def tmul(A: Array, B: Array) -> Array:
-    """A'B, in the same order."""
+    """Return A'B, summed in the same order."""
     found = np.zeros((A.shape[1], B.shape[1]))
     for k in range(len(B)):
         found += A[k][:, None] * B[k]
@@ -54,7 +56,7 @@ def tmul(A: Array, B: Array) -> Array:
 
 
 def vec(M: Array, x: Array) -> Array:
-    """M'x."""
+    """Return M'x."""
     found = np.zeros(M.shape[1])
     for k in range(len(x)):
         found += M[k] * x[k]
@@ -62,7 +64,7 @@ def vec(M: Array, x: Array) -> Array:
 
 
 def forward(R: Array, B: Array) -> Array:
-    """R⁻ᵀ B of upper R; rows without a pivot are 0."""
+    """Return R⁻ᵀ B for upper R; rows without a pivot are 0."""
     X = B.copy()
     for j in range(len(R)):
         for k in range(j):
@@ -72,7 +74,7 @@ def forward(R: Array, B: Array) -> Array:
 
 
 def backward(R: Array, B: Array) -> Array:
-    """R⁻¹ B of upper R; rows without a pivot are 0."""
+    """Return R⁻¹ B for upper R; rows without a pivot are 0."""
     X = B.copy()
     for j in reversed(range(len(R))):
         for k in range(j + 1, len(R)):
@@ -82,7 +84,7 @@ def backward(R: Array, B: Array) -> Array:
 
 
 def mirrored(S: Array) -> Array:
-    """The upper triangle on both sides."""
+    """Return the symmetric matrix with the upper triangle of S."""
     return np.triu(S) + np.triu(S, 1).T
 
 
@@ -111,10 +113,10 @@ def kalman_filter(
     quadratic: Array,
     slots: Array,
 ) -> tuple[int, int]:
-    """Filter sequences of N rows in all.  Returns (nodes, edges), or (−1, −1) where there is no room for as many.
+    """Filter sequences of N rows in all.  Returns (nodes, edges), or (−1, −1) if there is no room for as many.
 
     TT (p, K, K)  T' of each pattern.   AT (K, K)  A'.   Q (K, K).   start (K,), first (K, K)  moments of the first state.
-    offsets (s + 1,)  where sequences begin and end.   pattern (N,).   z (N, K).   drift (N, K)  what is added to the state after the row.
+    offsets (s + 1,)  bounds of the sequences.   pattern (N,).   z (N, K).   drift (N, K)  added to the state after the row.
     Outputs, with room for c edges and nodes: node (c, K, K) predicted covariances; edge_node, edge_pattern, edge_next (c,) int64;
     covariance, factor (c, K, K) P⁺ and U; whiten, gain (c, K, K) transposed, v = whiten'(z − T m) and m⁺ = m + gain'v;
     pivots (c, K) of G, Σ 2 log = log |I + F F'|; edge (N,) of each row; predicted, filtered (N, K) means; quadratic (N,) v'v.
@@ -194,14 +196,14 @@ def kalman_smoother(
     smoothed: Array,
     slots: Array,
 ) -> tuple[int, int]:
-    """Smooth what `kalman_filter` filtered.  Returns (covariances, pairs), or (−1, −1) where there is no room for as many.
+    """Smooth the results of `kalman_filter`.  Returns (covariances, pairs), or (−1, −1) if there is no room for as many.
 
         J = P⁺A' (next P)⁻¹,   rest = (I − JA) P⁺ (I − JA)' + J Q J',   m = m⁺ + J (m_next − predicted),   P = rest + J P_next J'
 
-    a sum of squares again.  A pair is an edge and a covariance after it.
+    P is again a sum of squares.  A pair is an edge with the covariance after it.
     Outputs: back (c, K, K) J' and rest of each edge; after (c, K, K) smoothed covariances; pair_edge, pair_after, pair_result (c,) int64;
     lagged (c, K, K) Cov(x_{t+1}, x_t) of each pair; which (N,) the covariance of each row; pair (N,), −1 for the last row of a sequence;
-    smoothed (N, K) means.  slots  as before.
+    smoothed (N, K) means.  slots  as in `kalman_filter`.
     """
     count, K = len(pair_edge), len(Q)
     one = np.eye(K)
@@ -236,7 +238,7 @@ def kalman_smoother(
                 place = pairs[own, now] = len(pairs)
                 if place >= count:
                     return -1, -1
-                # x_t = filtered + J (x_{t+1} − predicted) + what x_{t+1} does not tell, so Cov(x_{t+1}, x_t | all) = P_next J'.
+                # x_t = filtered + J (x_{t+1} − predicted) + a part independent of x_{t+1}, so Cov(x_{t+1}, x_t | all) = P_next J'.
                 lagged[place] = mul(after[now], back[own])
                 pair_edge[place], pair_after[place] = own, now
                 pair_result[place] = number(mirrored(tmul(back[own], lagged[place]) + rest[own]))

@@ -1,9 +1,11 @@
-"""Ratio messages on a binary lattice, one colour of the chess board at a time: the twin of _lattice.pyx.
+"""Ratio messages on a binary lattice, updated one colour of the chessboard at a time: the twin of _lattice.pyx.
 
-Cells of colour p in row y are x = 2k + ((y + p) & 1), k < K, kept in arrays (2, R + 2, K + 2) with a border: cell k of row y
-stands at [p, y + 1, k + 1].  `messages` (4, 2, R + 2, K + 2) are those that enter a cell from the left, the right, above and
-below, 1 in the border; `weight` (4, 2, R + 2, K + 2) exp(weight) towards these neighbours, 1 where there is none; `bias`
-(2, R + 2, K + 2) exp(bias).
+Cells of colour p in row y are x = 2k + ((y + p) & 1), k < K.  They are stored in arrays (2, R + 2, K + 2) with a border: cell k of row y
+is at [p, y + 1, k + 1].
+
+messages  (4, 2, R + 2, K + 2) those that enter a cell from the left, the right, above and below, 1 in the border.
+weight    (4, 2, R + 2, K + 2) exp(weight) towards these neighbours, 1 if there is none.
+bias      (2, R + 2, K + 2) exp(bias).
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ LEFT, RIGHT, UP, DOWN = range(4)
 
 
 def lattice_sweep(messages: Array, weight: Array, bias: Array, check: bool) -> float:
-    """All messages out of the cells of colour 0, then of colour 1: (1 + e^w c)/(1 + c), c the product without the receiver's.
+    """Update all messages out of the cells of colour 0, then of colour 1: (1 + e^w c)/(1 + c).
 
-    With `check` returns the largest |new − old|/old, else 0.
+    c is the product of the bias and the messages that enter a cell, without the receiver's.  With `check` returns the largest
+    |new − old|/old, else 0.
     """
     return lattice_tile(messages, weight, bias, check, 1, 0, bias.shape[1] - 2, 0, 0)
 
@@ -26,11 +29,11 @@ def lattice_sweep(messages: Array, weight: Array, bias: Array, check: bool) -> f
 def lattice_tile(
     messages: Array, weight: Array, bias: Array, check: bool, sweeps: int, low: int, high: int, lower: int, upper: int
 ) -> float:
-    """Several sweeps over some rows: colour s & 1 at stage s, in the rows from low + s lower to below high + s upper.
+    """Run several sweeps over some rows: colour s & 1 at stage s, in the rows from low + s lower to below high + s upper.
 
-    A row may have a stage once it and its neighbours have had the one before.  So tiles that narrow (lower 1, upper −1, but at the
-    border) do not need each other, nor do those that fill the gaps between them afterwards (low = high, lower −1, upper 1).
-    With `check` returns the largest |new − old|/old of the last sweep, else 0.
+    A row can be updated at a stage once it and its neighbours have completed the stage before.  Tiles that become narrower (lower 1,
+    upper −1, except at the border) are therefore independent of each other.  So are the tiles that fill the gaps between them afterwards
+    (low = high, lower −1, upper 1).  With `check` returns the largest |new − old|/old of the last sweep, else 0.
     """
     largest, stages = 0.0, 2 * sweeps
     for s in range(stages):
@@ -40,7 +43,7 @@ def lattice_tile(
 
 
 def _rows(messages: Array, weight: Array, bias: Array, check: bool, colour: int, low: int, high: int) -> float:
-    """All messages out of the cells of one colour in the rows from `low` to below `high`."""
+    """Update all messages out of the cells of one colour in the rows from `low` to below `high`."""
     largest, p = 0.0, colour
     for parity in (0, 1):
         first = low + parity

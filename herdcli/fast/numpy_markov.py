@@ -10,10 +10,10 @@ A network is a tuple of arrays (`pairwise.PairwiseNetwork.arrays`):
 
 An update is, with ψ_i the potential of i = tail[d] and j = head[d],
 
-    M_ij(x_j) ∝ Σ_{x_i} ψ_ij(x_i, x_j) w(x_i),    w = ψ_i Π_{k ≠ j} M_ki,    or, where i is fixed,  w = target_i / M_ji
+    M_ij(x_j) ∝ Σ_{x_i} ψ_ij(x_i, x_j) w(x_i),    w = ψ_i Π_{k ≠ j} M_ki,    or, if i is fixed,  w = target_i / M_ji
 
-(Teh 2003, 5.25 and 5.26), messages scaled to maximum 1.  Products carry an exponent, so that no order of factors
-underflows.  Largest changes are relative, max |new − old| / max(new, old).
+(Teh 2003, 5.25 and 5.26), messages scaled to maximum 1.  Products carry an exponent, so no order of factors
+underflows.  Changes are measured relatively, as max |new − old| / max(new, old).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def update_messages(
 ) -> tuple[float, int]:  # fmt: skip
     """Update the directed edges of `order` (T,) int32, reading `source` and writing `out` (one array: sequentially).
 
-    damping  share of the old message that is kept, arithmetic or `geometric`.  scratch (4 largest cardinality).
+    damping  fraction of the old message that is kept, arithmetic or `geometric`.  scratch (4 largest cardinality).
     Returns the largest change, and the first edge whose new message is zero everywhere, or −1.
     """
     net = tuple(part.tolist() for part in network)
@@ -50,7 +50,7 @@ def settle(
 ) -> tuple[float, int]:  # fmt: skip
     """Repeat each segment order[segments[s]:segments[s+1]] until its largest change is ≤ tolerance, at most `most` times.
 
-    sweeps (S,) int64 receives how often.  Returns the largest change of any last sweep, and a bad edge or −1.
+    sweeps (S,) int64 receives the number of repetitions.  Returns the largest change in any segment's last sweep, and a bad edge or −1.
     """
     net = tuple(part.tolist() for part in network)
     now, held, aim, edges = messages.tolist(), fixed.tolist(), target.tolist(), order.tolist()
@@ -74,10 +74,10 @@ def residual_updates(
     count: int, messages: Array, pending: Array, tree: Array, network: tuple[Array, ...], fixed: Array, target: Array,
     scratch: Array,
 ) -> tuple[float, int]:  # fmt: skip
-    """`count` updates, each of the edge whose update would change it most.
+    """Make `count` updates, each of the edge whose update would change it most.
 
-    pending  like messages: each edge's next message.  tree (2P,) float64 with P a power of two ≥ 2E: leaf P + d holds the
-    change pending for edge d, an inner node the larger of its two children.  Returns the largest change left, a bad edge.
+    pending  like messages: each edge's next message.  tree (2P,) float64 with P a power of two ≥ 2E: leaf P + d holds the change pending
+    for edge d, an inner node the larger of its two children.  Returns the largest remaining change, and a bad edge or −1.
     """
     net = tuple(part.tolist() for part in network)
     heads, offset, in_offset, in_edge = net[1], net[7], net[8], net[9]
@@ -97,8 +97,8 @@ def residual_updates(
         now[offset[d] : offset[d + 1]] = following[offset[d] : offset[d + 1]]
         _set_leaf(values, at, 0.0)
         j = heads[d]
-        # A message out of j is made of those that enter it but the one that comes back (5.25), so j's message to i
-        # stays; at a node with a given marginal it is the one that comes back that counts (5.26), and the others stay.
+        # A message out of j is the product of those that enter it except the reverse one (5.25), so j's message to i
+        # stays; at a node with a given marginal only the reverse message matters (5.26), and the others stay.
         for e in out_edges[j]:
             if (e ^ 1) == d and not held[tails[e]]:
                 continue
@@ -156,7 +156,7 @@ def _weights(
     d: int, i: int, rows: int, old: list[float], offset: list[int], node_offset: list[int], potential: list[float],
     in_offset: list[int], in_edge: list[int], fixed: list[int], target: list[float],
 ) -> list[float]:  # fmt: skip
-    """w of an update, to a common factor."""
+    """Return w of an update, up to a common factor."""
     first = node_offset[i]
     if fixed[i]:
         back = offset[d ^ 1]
@@ -165,8 +165,8 @@ def _weights(
         ]
     weight = potential[first : first + rows]
     power = [0] * rows
-    # w = ψ_i Π_{k ≠ j} M_ki by multiplying, not by dividing M_ji out of the whole product: messages may have zeros.  A factor
-    # 2^500 is taken out whenever the product is that small, state by state, and only its difference between states is put back.
+    # w = ψ_i Π_{k ≠ j} M_ki by multiplication, not by dividing the whole product by M_ji: messages may have zeros.  A factor
+    # 2^500 is taken out whenever the product of a state is that small, and only differences between states are put back.
     for k in in_edge[in_offset[i] : in_offset[i + 1]]:
         if k == d ^ 1:
             continue

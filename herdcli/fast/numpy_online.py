@@ -4,8 +4,8 @@ A table (rows, 2, C) holds the means [:, 0, :] and the variances [:, 1, :] of th
 are CSR rows whose indices are rows of the table, each at most once in an example.  Sums over an example's entries run
 in an order fixed by np.cumsum or np.bincount, and every other operation is one rounding in the order written here.
 
-A rule is a tuple (algorithm, form, loss, always, C, φ) of codes and numbers; C = 0 stands for ¼ over the running mean
-of |x|², kept in `running` = [examples, sum of |x|²].
+A rule is a tuple (algorithm, form, loss, always, C, φ) of codes and numbers.  C = 0 stands for ¼ divided by the running mean of |x|²,
+which is stored in `running` = [examples, sum of |x|²].
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ NOTHING: Step = (0.0, 0.0, 0.0, 0.0)
 
 
 def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
-    """What an example of margin m = y μ·x and variance v = x'Σx does: (α, γ, shrink, curvature).
+    """Return the step (α, γ, shrink, curvature) for an example of margin m = y μ·x and variance v = x'Σx.
 
-    μ += α y Σx;  the precision grows by γ (`project`), a full covariance loses `shrink` g g' with g = Σx, and `exact`
+    μ += α y Σx;  the precision grows by γ (`project`), a full covariance decreases by `shrink` g g' with g = Σx, and `exact`
     NHERD divides by (1 + curvature x² s)².
     """
     algorithm, _, loss, always, _, _ = rule
@@ -66,12 +66,12 @@ def solve_step(rule: Rule, m: float, v: float, C: float) -> Step:
 
 
 def _inverse(C: float) -> float:
-    """1 / C; infinite where C is 0, as of kernels as long as all rows are 0."""
+    """Return 1 / C; infinite if C is 0, as for kernels while all rows are 0."""
     return 1.0 / C if C != 0.0 else inf
 
 
 def _log_step(m: float, v: float, C: float) -> float:
-    """Root of α = C / (1 + exp(m + αv)) in [0, C]: Newton, halving the bracket where it leaves it."""
+    """Return the root of α = C / (1 + exp(m + αv)) in [0, C], by Newton steps, or by halving the bracket if they leave it."""
     low, high, alpha = 0.0, C, 0.5 * C
     for _ in range(60):
         # Setting the derivative of ½ (μ − μ_i)'Σ⁻¹(μ − μ_i) + C log(1 + e^{−m'}) to 0 with m' = m + αv gives α = C σ(−m'): one
@@ -127,7 +127,7 @@ def _aggressiveness(rule: Rule, running: Array | list[float], squares: float, we
 
 
 def _shrunk(rule: Rule, step: Step, s: Array, x: Array) -> Array:
-    """New variances: the diagonal of Σ_new (drop), of its inverse inverted (project), or what a diagonal A gives (exact).
+    """Return the new variances: those of Σ_new (drop), the inverse of its inverse's diagonal (project), or those of a diagonal A (exact).
 
     Exact minimises Σ_r ½ (a_r − 1)² + (k/2) x_r² a_r² s_r, so a_r = 1/(1 + k x_r² s_r), and s_r becomes a_r² s_r.
     Source: Crammer & Lee (2010), eq. 10 and sec. 4.3.
@@ -143,7 +143,7 @@ def _shrunk(rule: Rule, step: Step, s: Array, x: Array) -> Array:
 
 
 def check_entries(width: int, index: Array, value: Array) -> None:
-    """Raise ValueError unless every entry names one of `width` features: one pass over the indices."""
+    """Raise ValueError unless every entry names one of `width` features, with one pass over the indices."""
     at = np.asarray(index)
     if len(at) != len(value) or (len(at) and int(at.view(np.uint32).max()) >= width):
         raise ValueError("an index of an example is outside its table")
@@ -160,7 +160,7 @@ def check_examples(
     variance: Array,
     target: Array | None = None,
 ) -> None:
-    """Raise ValueError unless CSR rows, their labels and the room for their scores fit a table (D, 2, C) and each other."""
+    """Raise ValueError unless CSR rows, their labels and the arrays for their scores fit a table (D, 2, C) and each other."""
     check_entries(table.shape[0], index, value)
     at, rows, classes = np.asarray(pointer), len(score), table.shape[2]
     fits = table.shape[1] == 2 and len(at) == rows + 1 and len(variance) == rows
@@ -176,13 +176,13 @@ def check_examples(
 
 
 def check_rows(pointer: Array, index: Array, value: Array) -> None:
-    """Raise ValueError unless CSR rows have their entries."""
+    """Raise ValueError unless the pointers of CSR rows fit their entries."""
     if not (len(pointer) and pointer[0] >= 0 and pointer[-1] <= len(index) == len(value) and (pointer[1:] >= pointer[:-1]).all()):
         raise ValueError("the arrays of the examples do not fit each other")
 
 
 def with_bias(pointer: Array, index: Array, value: Array) -> tuple[Array, Array, Array]:
-    """CSR rows with a constant feature in front of each: table row 0, value 1."""
+    """Return the CSR rows with a constant feature in front of each: table row 0, value 1."""
     check_rows(pointer, index, value)
     used, starts = slice(int(pointer[0]), int(pointer[-1])), pointer[:-1] - pointer[0]
     made = np.insert(index[used], starts, 0).astype(np.int32), np.insert(value[used], starts, 1.0)
@@ -190,7 +190,10 @@ def with_bias(pointer: Array, index: Array, value: Array) -> tuple[Array, Array,
 
 
 def normal_cdf(x: Array, out: Array) -> None:
-    """Φ(x) = ½ erfc(−x/√2) of (n,) into `out` (n,).  NumPy has no erfc: Python's, which is that of the C library, one at a time."""
+    """Compute Φ(x) = ½ erfc(−x/√2) of x (n,) into `out` (n,).
+
+    NumPy has no erfc, so it is computed by Python's, which is that of the C library, one number at a time.
+    """
     if len(out) != len(x):
         raise ValueError("the arrays do not fit each other")
     out[:] = np.fromiter(map(erfc, (x / -sqrt(2.0)).tolist()), np.float64, len(x))
@@ -198,15 +201,15 @@ def normal_cdf(x: Array, out: Array) -> None:
 
 
 def rescale(sizes: Array, index: Array, value: Array, out: Array, frozen: Array | None = None) -> None:
-    """Entries of examples, one after the other, over the mean size of their feature's values so far, into `out` (nnz,).
+    """Divide the entries of examples, one after the other, by the mean size of their feature's values so far, into `out` (nnz,).
 
-    sizes (D, 2), changed: how many values ≠ 0 each feature had, and the sum of their |x|, this entry included.
-    frozen (nnz,) uint8: entries that add nothing to them; one of a feature without a size yet becomes its sign.
+    sizes (D, 2), changed: the number of values ≠ 0 of each feature, and the sum of their |x|, this entry included.
+    frozen (nnz,) uint8: entries that do not change `sizes`; an entry whose feature has no size yet becomes its sign.
     """
     check_entries(len(sizes), index, value)
     if sizes.shape[1] != 2 or len(out) != len(value) or (frozen is not None and len(frozen) != len(value)):
         raise ValueError("the arrays of an example do not fit each other")
-    order = np.argsort(index, kind="stable")  # entries of a feature side by side, in the order they came
+    order = np.argsort(index, kind="stable")  # groups the entries of a feature, in the order of the examples
     at, x = index[order], value[order]
     starts = np.flatnonzero(np.append(True, at[1:] != at[:-1])) if len(at) else np.zeros(0, dtype=np.intp)
     made = np.empty(len(x))
@@ -234,10 +237,10 @@ def learn_binary(
     variance: Array,
     target: Array | None = None,
 ) -> int:
-    """Learn CSR rows one after the other; two classes, C = 1.  Returns the number of updates.
+    """Learn CSR rows of two classes (C = 1) one after the other, and return the number of updates.
 
     table (D, 2, 1), changed.  label (n,) int32, 1 or 0.  margin, variance (n,): y μ·x and x'Σx before the row is learned.
-    A row of weight 0 is judged and changes nothing.  target (n,): numbers in the place of labels (y = 1), whose loss is squared.
+    A row of weight 0 is scored but not learned.  target (n,): numbers in place of labels (y = 1), with squared loss.
     """
     check_examples(table, pointer, index, value, label, weight, margin, variance, target)
     pairs, so_far, updates = table.reshape(-1).view(np.complex128), running.tolist(), 0
@@ -251,7 +254,7 @@ def learn_binary(
     lane = np.arange(2 * lengths.max(initial=0)) % 8
     for row, (y, begin, end) in enumerate(zip(label.tolist(), bounds, bounds[1:], strict=False)):
         at, x, sign = places[begin:end], value[begin:end], 1.0 if y or target is not None else -1.0
-        entry = pairs.take(at).view(np.float64)  # mean and variance by turns
+        entry = pairs.take(at).view(np.float64)  # mean and variance alternate
         m, v, m1, v1, m2, v2, m3, v3 = np.bincount(lane[: len(entry)], entry * factor[2 * begin : 2 * end], 8).tolist()
         m, v = ((m + m1) + (m2 + m3)) * sign, (v + v1) + (v2 + v3)
         margin[row], variance[row] = m, v
@@ -261,7 +264,7 @@ def learn_binary(
         if target is None:
             step = solve_step(rule, m, v, C)
         else:
-            # ½ (t − w·x)² moves the mean by (t − m)/(v + 1/C) Σx: what a margin of 0 does, t − m times.
+            # ½ (t − w·x)² moves the mean by (t − m)/(v + 1/C) Σx: the step for a margin of 0, times t − m.
             alpha, *others = solve_step(rule, 0.0, v, C)
             step = (alpha * (float(target[row]) - m), *others)
         if step[0] != 0.0 or step[1] > 0.0:
@@ -288,7 +291,7 @@ def learn_multiclass(
     score: Array,
     variance: Array,
 ) -> int:
-    """Learn CSR rows of C classes: by the difference to the best rival (`top`), or each class against the rest.
+    """Learn CSR rows of C classes: by the difference to the best other class (`top`), or each class against the rest.
 
     table (D, 2, C), changed.  label (n,) int32 in 0…C−1.  score, variance (n, C) before the row is learned.
     Returns the number of rows that changed something.
@@ -315,7 +318,7 @@ def learn_multiclass(
 
 
 def _class_steps(rule: Rule, top: bool, s: Array, u: Array, y: int, C: float) -> list[tuple[int, float, Step]]:
-    """(class, sign, step) of each class that may move."""
+    """Return (class, sign, step) for each class that may be updated."""
     if not top:
         signs = np.where(np.arange(len(s)) == y, 1.0, -1.0).tolist()
         return [(z, sign, solve_step(rule, sign * float(s[z]), float(u[z]), C)) for z, sign in enumerate(signs)]
@@ -327,7 +330,7 @@ def _class_steps(rule: Rule, top: bool, s: Array, u: Array, y: int, C: float) ->
 
 
 def _scores(table: Array, at: Array, x: Array) -> tuple[Array, Array, float]:
-    """Scores (C,), variances (C,) and the sum of squares of one row."""
+    """Return the scores (C,), variances (C,) and the sum of squares of one row."""
     classes = table.shape[2]
     if not len(at):
         return np.zeros(classes), np.zeros(classes), 0.0
@@ -338,7 +341,7 @@ def _scores(table: Array, at: Array, x: Array) -> tuple[Array, Array, float]:
 
 
 def linear_scores(table: Array, pointer: Array, index: Array, value: Array, score: Array, variance: Array) -> None:
-    """Scores μ_z·x and variances x'Σ_z x of CSR rows, (n, C) each, into the arrays given."""
+    """Write the scores μ_z·x and variances x'Σ_z x of CSR rows into `score` and `variance`, (n, C) each."""
     check_examples(table, pointer, index, value, None, None, score, variance)
     for row in range(len(score)):
         part = slice(int(pointer[row]), int(pointer[row + 1]))

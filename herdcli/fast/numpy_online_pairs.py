@@ -1,4 +1,4 @@
-"""Rows of features with products of theirs among them: the twin of a loop in `_online.pyx`."""
+"""Rows of features extended by products of their features: the twin of a loop in `_online.pyx`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from herdcli.schema import Array
 PRIME = 16777619  # of Fowler, Noll & Vo's hash: the column of a product is (PRIME · h_i) xor h_j
 
 Rows = tuple[Array, Array, Array]  # pointer (n + 1,) int64, index (nnz,) int32 from 1, value (nnz,) float64
-Side = tuple[Rows, Rows, bool]  # what is multiplied, row by row; True: both are the same, and each pair comes once
+Side = tuple[Rows, Rows, bool]  # the two factors, row by row; True: they are the same, and each pair occurs once
 
 
 def check_sides(rows: Rows, sides: Sequence[Side], first: int, last: int) -> None:
-    """Raise ValueError unless rows first … last − 1 are there, and their entries, in the rows and on all sides."""
+    """Raise ValueError unless rows first to last − 1 and their entries exist, in the rows and on all sides."""
     for pointer, index, value in [rows, *(side for left, right, _ in sides for side in (left, right))]:
         at = np.asarray(pointer)
         fits = 0 <= first <= last < len(at) and at[0] >= 0 and at[-1] <= len(index) == len(value) and (at[1:] >= at[:-1]).all()
@@ -24,9 +24,9 @@ def check_sides(rows: Rows, sides: Sequence[Side], first: int, last: int) -> Non
 
 
 def with_products(rows: Rows, sides: Sequence[Side], mask: int, first: int, last: int) -> Rows:
-    """Rows first … last − 1 with the products of `sides`, columns in rising order; entries of one column are added up in their order.
+    """Return rows first to last − 1 with the products of `sides`, columns in ascending order; entries of a column are added in order.
 
-    mask  2^bits − 1: a product of h_i and h_j, indices less 1, has index ((PRIME · h_i xor h_j) and mask) + 1.
+    mask  2^bits − 1: a product of h_i and h_j, indices minus 1, has index ((PRIME · h_i xor h_j) and mask) + 1.
     """
     check_sides(rows, sides, first, last)
     pointer, index, value = rows
@@ -44,24 +44,24 @@ def with_products(rows: Rows, sides: Sequence[Side], mask: int, first: int, last
 
 
 def ordered(key: Array, above: int) -> tuple[Array, Array]:
-    """Keys (n,) below `above` in rising order, and where each was; equal ones stay in their order."""
+    """Return the keys (n,), which are below `above`, in ascending order, and their former positions; equal keys keep their order."""
     bits = len(key).bit_length()
     if above << bits >= 1 << 63:
         order = np.argsort(key, kind="stable")
         return key[order], order
-    both = np.sort(key << bits | np.arange(len(key)))  # all different: sorted at once, without moving places along
+    both = np.sort(key << bits | np.arange(len(key)))  # all are different, so a plain sort suffices, without carrying positions along
     return both >> bits, both & ((1 << bits) - 1)
 
 
 def _products(left: Rows, right: Rows, own: bool, mask: int, first: int, last: int) -> Rows:
-    """Rows, columns and values of the products of two sides."""
+    """Return the rows, columns and values of the products of two sides."""
     row, i, j = places(left, right, own, first, last)
     one, two = left[1][i].astype(np.int64) - 1, right[1][j].astype(np.int64) - 1
     return row, ((PRIME * one ^ two) & mask) + 1, left[2][i] * right[2][j]
 
 
 def places(left: Rows, right: Rows, own: bool, first: int, last: int) -> tuple[Array, Array, Array]:
-    """The row, counted from `first`, of each product and where its factors are."""
+    """Return the row of each product, counted from `first`, and the positions of its two factors."""
     low, high = left[0][[first, last]].tolist()
     of = np.repeat(np.arange(first, last), np.diff(left[0][first : last + 1]))
     i = np.arange(low, high)

@@ -1,4 +1,4 @@
-"""svmlight lines of plain numbers all at once: what `numpy_online_text` tries before it reads line by line."""
+"""Parser for many svmlight lines of plain numbers at once; `numpy_online_text` tries it before it reads line by line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli.schema import Array
 
-LINES = 1 << 17  # bytes of lines that are read at once: enough that the calls do not count, few enough for the cache
+LINES = 1 << 17  # bytes of lines parsed at once: enough to make calls cheap, few enough for the cache
 _BLANK, _NEWLINE, _COLON, _POINT, _MINUS = (ord(mark) for mark in " \n:.-")
 _TENS = 10 ** np.arange(17, dtype=np.uint64)
 _POWERS = 10.0 ** np.arange(17)
@@ -18,10 +18,11 @@ Rows = tuple[list[float], Array, Array, Array]
 
 
 def plain_rows(text: bytes, first: int, loose: bool = False) -> Rows | None:
-    """Whole lines of a label and pairs as one finds them mostly; None if any of them is of another kind, or wrong.
+    """Parse whole lines of a label and pairs in the usual form; return None if any line has another form or an error.
 
-    A pair is 1 to 8 digits, a colon, perhaps a minus, 1 to 8 digits, perhaps a point and digits, 16 at most in all, and one
-    blank or the line's end, perhaps after a blank.  Indices rise, unless the text is `loose`, and are `first` at least.
+    A pair is an index of 1 to 8 digits, a colon, a value, and one blank or the end of the line, optionally after a blank.  A value is an
+    optional minus, 1 to 8 digits, and optionally a point and digits, at most 16 digits in all.  Indices are ascending, unless the text is
+    `loose`, and at least `first`.
     Returns the label of each line, the number of its pairs, and all indices (from 1) and values.
     """
     text = text if text.endswith(b"\n") else text + b"\n"
@@ -64,7 +65,7 @@ def plain_rows(text: bytes, first: int, loose: bool = False) -> Rows | None:
 
 
 def _values(body: Array, begin: Array, dot: Array, stop: Array) -> Array | None:
-    """The numbers from `begin` to `stop` with a point (or the end) at `dot`; None where digits are none or too many."""
+    """Return the numbers from `begin` to `stop` with a point (or the end) at `dot`; None if a number has no digits or too many."""
     whole, part = dot - begin, np.maximum(stop - dot - 1, 0)
     fits = (whole >= 1) & (whole <= 8) & (whole + part <= 16) & ((part > 0) | (dot == stop))
     if not fits.all():
@@ -80,7 +81,7 @@ def _values(body: Array, begin: Array, dot: Array, stop: Array) -> Array | None:
 
 
 def _numbers(body: Array, at: Array, count: Array) -> Array:
-    """The numbers that 0 to 8 digits from `at` on spell: digits to pairs, fours and eights within words of 64 bits."""
+    """Return the numbers given by 0 to 8 digits from `at` on: digits are joined to pairs, fours and eights within 64-bit words."""
     word = np.ndarray(len(body) - 7, "<u8", body, strides=(1,))[at] ^ np.uint64(0x3030303030303030)
     word <<= (64 - 8 * count).astype(np.uint64)
     for factor, shift, kept in ((10, 8, 0x00FF00FF00FF00FF), (100, 16, 0x0000FFFF0000FFFF), (10000, 32, 0xFFFFFFFF)):

@@ -1,4 +1,4 @@
-"""Lines of svmlight and Vowpal Wabbit text into CSR rows, and the hash of feature names: twins of loops in `_online.pyx`."""
+"""Parser of svmlight and Vowpal Wabbit text into CSR rows, and the hash of feature names: twins of loops in `_online.pyx`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _WORD = 0xFFFFFFFF
 Names = dict[int, str]
 Numbers = Sequence[float] | Array
 Row = tuple[float, float, list[int], list[float]]  # label, weight, indices, values
-Group = tuple[int, int, Numbers, Numbers, Numbers, Numbers, Numbers]  # bytes and lines used, labels, weights, pairs each, indices, values
+Group = tuple[int, int, Numbers, Numbers, Numbers, Numbers, Numbers]  # bytes, lines, labels, weights, pairs per row, indices, values
 
 
 class _Wrong(Exception):
-    """A token that should not stand there: code, its beginning and its end within the line."""
+    """A syntax error at a token: its code, and the token's beginning and end within the line."""
 
     def __init__(self, code: int, start: int, end: int) -> None:
         super().__init__(code)
@@ -38,7 +38,7 @@ class _Wrong(Exception):
 
 @lru_cache(maxsize=1 << 16)
 def murmur3(text: bytes, seed: int) -> int:
-    """MurmurHash3 of 32 bits.  Source: Appleby (2011), MurmurHash3_x86_32."""
+    """Return the 32-bit MurmurHash3 of a text.  Source: Appleby (2011), MurmurHash3_x86_32."""
     h, blocks = seed, len(text) // 4 * 4
     for start in range(0, blocks, 4):
         h ^= _scrambled(int.from_bytes(text[start : start + 4], "little"))
@@ -69,14 +69,14 @@ def parse_text(
     names: Names | None,
     loose: bool = False,
 ) -> tuple[int, int, int, int, int, int, int]:
-    """Whole lines into rows, up to the end of the text or the first line that is wrong.
+    """Parse whole lines into rows, up to the end of the text or the first line with an error.
 
-    mask   table size − 1 where features are hashed (entries of one index are added up), else 0.
-    first  lowest index of the text, 0 or 1.  Indices come out from 1: table row 0 is the bias.
+    mask   table size − 1 if features are hashed (entries of one index are added up), else 0.
+    first  lowest index of the text, 0 or 1.  Output indices start at 1: table row 0 is the bias.
     names  receives the first name of each hashed index, if given.
-    loose  the indices of a line come in any order, and NaN and infinity are numbers.
+    loose  the indices of a line may have any order, and NaN and infinity are numbers.
     The arrays must have room: rows ≤ lines, entries ≤ half the bytes.
-    Returns (rows, bytes used, lines used, code, column, start of token, its length); the wrong line is used up.
+    Returns (rows, bytes used, lines used, code, column, start of token, its length); the line with the error counts as used.
     """
     rows, entries, used, lines, text = 0, 0, 0, 0, bytes(text)
     pointer[0] = 0
@@ -95,15 +95,15 @@ def parse_text(
 
 
 def _after_line(text: bytes, start: int) -> int:
-    """Where the line after the one of `start` begins."""
+    """Return the start of the line after the one at `start`."""
     return text.find(b"\n", start) + 1 or len(text)
 
 
 def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None, loose: bool) -> Iterator[Group]:
-    """Lines in their order: many at once where they are plain, else one by one.  Raises _Wrong at a line that is wrong.
+    """Yield the lines in order, many at once if they are plain, else one by one.  Raises _Wrong at a line with an error.
 
-    Where many are not all plain, half as many are tried; a line that is not plain is followed by others, probably: of these,
-    more and more are read before many are tried again.
+    If a group is not plain, half as many lines are tried.  After a line that is not plain, others probably follow, so an increasing number
+    of lines is read one by one before a group is tried again.
     """
     used, reach, pause, left = 0, 0 if vw or mask else LINES, 0, -1
     while used < len(text):
@@ -127,7 +127,7 @@ def _groups(text: bytes, vw: bool, mask: int, first: int, names: Names | None, l
 
 
 def _number(token: bytes) -> float | None:
-    """The number a token spells; None if it spells none, NaN or infinity if it spells these."""
+    """Return the number that a token spells, including NaN and infinity, or None if it is not a number."""
     if _NUMBER.fullmatch(token) and len(token) < 400:
         return float(token)
     strange = _STRANGE.get((token[1:] if token[:1] in (b"+", b"-") else token).lower())
@@ -199,7 +199,7 @@ def _vw_line(line: bytes, mask: int, names: Names | None) -> Row | None:
 
 
 def _vw_head(head: bytes) -> tuple[float, float]:
-    """Label and importance; a tag begins with ' or touches the bar."""
+    """Return label and importance; a tag begins with ' or touches the bar."""
     found: list[float] = []
     for token in _TOKEN.finditer(head):
         touches = token.end() == len(head)
@@ -219,7 +219,7 @@ def _vw_head(head: bytes) -> tuple[float, float]:
 
 
 def _vw_space(line: bytes, start: int, end: int) -> Iterator[tuple[bytes, int, float, str]]:
-    """(name, hash seed, value, prefix) of the features of one namespace; its name touches the bar."""
+    """Yield (name, hash seed, value, prefix) for the features of one namespace; its name touches the bar."""
     seed, scale, prefix = 0, 1.0, ""
     for token in _FEATURE.finditer(line, start, end):
         name, colon, text = token[0].partition(b":")

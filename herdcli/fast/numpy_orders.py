@@ -1,6 +1,6 @@
-"""Greedy elimination of a graph, elimination in a given order, and arrangements along a line.  The twin of `_orders.pyx`.
+"""Greedy elimination of a graph, elimination in a given order, and linear arrangements.  The twin of `_orders.pyx`.
 
-A graph is offset (N + 1,) and near: of each variable its neighbours, ascending.  Sums of floats are made from the smallest neighbour on.
+A graph is given by offset (N + 1,) and near: the neighbours of each variable, ascending.  Sums of floats start from the smallest neighbour.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ Graph = list[set[int]]
 def greedy_elimination(
     offset: Array, near: Array, states: Array, weight: Array, kind: str, ties: Array, noise: Array, limits: Array, order: Array
 ) -> tuple[int, float, float, int, float]:
-    """Eliminate the variable of the least price, of several that of the least tie, until none is left: into order (N,).
+    """Eliminate the variable of lowest price, with ties broken by `ties`, until none is left, and write the order into order (N,).
 
-    kind  what is the price: `weight` the neighbours' logarithms, `fill` the edges that are added between them, each of which counts 1, as
-    many `cells` as the pair has states, or the product of the `logs` of both.  states, weight (N,)  and their logarithms to base 2.
-    noise (N,)  what a price is multiplied by, raised by half an edge, where it is not 1.
-    limits  (cells and messages, width, looked, much, far): given up past the first two, and past `far` cells once more than `much`
-    neighbours of variables whose prices changed were looked at, counted from `looked`.
+    kind  the price: `weight` is the sum of the neighbours' logarithms.  The others sum over the edges that are added between neighbours:
+          `fill` counts 1 for each, `cells` the joint states of the pair, `logs` the product of both logarithms.
+    states, weight (N,)  numbers of states and their logarithms to base 2.
+    noise (N,)  a factor of the price; if it is not 1, half an edge is added to the price first.
+    limits  (cells and messages, width, looked, much, far): elimination stops past the first two limits.  It also stops past `far` cells
+          once more than `much` neighbours of variables with changed prices have been visited, counted from `looked`.
 
-    Returns how many have left, cells of all tables and of the largest, the width, and the numbers in all messages.
+    Returns the number of eliminated variables, cells of all tables and of the largest, the width, and the numbers in all messages.
     """
     graph = _graph(offset, near)
     prices, logs, count = _Prices(graph, states.tolist(), weight.tolist(), kind), weight.tolist(), states.tolist()
@@ -64,7 +65,7 @@ def greedy_elimination(
 
 
 def elimination_along(offset: Array, near: Array, states: Array, order: Array) -> tuple[float, float, int, float, Array, Array]:
-    """Cells of all tables and of the largest, the width and the numbers in all messages of an order; what it leaves of the graph."""
+    """Return the cells of all tables and of the largest, the width, the numbers in all messages of an order, and the remaining graph."""
     graph, count = _graph(offset, near), states.tolist()
     cells, largest, width, messages = 0.0, 0.0, 0, 0.0
     for i in order.tolist():
@@ -78,10 +79,12 @@ def elimination_along(offset: Array, near: Array, states: Array, order: Array) -
 
 
 def elimination_line(offset: Array, near: Array, weight: Array, by_tie: Array, limit: float, order: Array) -> bool:
-    """All variables in the order in which they leave a line, into order (N,); False where the frontiers have more cells than `limit`.
+    """Write all variables in the order in which they leave a linear arrangement into order (N,).
 
-    by_tie (N,)  the variables in the order in which walks begin.  The variable enters that makes the next frontier smallest, of several
-    the one that a walk in breadth, from one end and then from the farthest it found, reaches first.
+    Returns False if the frontiers have more cells than `limit`.
+    by_tie (N,)  the variables in the order in which searches begin.
+    The next variable to enter is the one that makes the frontier smallest.  Ties go to the variable that a breadth-first search reaches
+    first, which starts at the variable farthest from where a first search began.
     """
     graph, logs = [sorted(each) for each in _graph(offset, near)], weight.tolist()
     beginnings = _walked(graph, by_tie.tolist())
@@ -93,7 +96,7 @@ def elimination_line(offset: Array, near: Array, weight: Array, by_tie: Array, l
     cells, begun = 0.0, 0
 
     def change(i: int) -> float:
-        """What the frontier grows by when i enters: i itself while it has neighbours outside, less those whose last one it was."""
+        """Return the growth of the frontier when i enters: i itself if it has outside neighbours, minus variables whose last one it was."""
         return (logs[i] if outside[i] else 0.0) - _sum(logs, [j for j in graph[i] if entered[j] and outside[j] == 1])
 
     for _ in range(len(graph)):
@@ -121,10 +124,11 @@ def elimination_line(offset: Array, near: Array, weight: Array, by_tie: Array, l
 
 
 def elimination_reached(offset: Array, near: Array, states: Array, cells: float, wanted: Array, held: Array, order: Array) -> int:
-    """Eliminate what has the fewest neighbours, of several what is wanted, while its table has at most `cells`: into order (N,), how many.
+    """Eliminate the variable with the fewest neighbours, preferring wanted ones, while its table has at most `cells` cells.
 
-    Of a table too large a variable is held instead, what is not wanted first, then the one with the most neighbours.
-    wanted, held (N,) uint8: what is held from the beginning, or has one state, is not eliminated.
+    The order is written into order (N,); returns the number of eliminated variables.
+    If a table is too large, one of its variables is held instead: an unwanted one first, then the one with the most neighbours.
+    wanted, held (N,) uint8: variables held from the beginning, or with one state, are not eliminated.
     """
     outside = set(np.flatnonzero(held).tolist())
     graph: Graph = [set() if i in outside else each - outside for i, each in enumerate(_graph(offset, near))]
@@ -155,7 +159,7 @@ def elimination_reached(offset: Array, near: Array, states: Array, cells: float,
 
 
 class _Prices:
-    """What eliminating a variable costs."""
+    """The prices of eliminating variables."""
 
     def __init__(self, graph: Graph, states: list[float], weight: list[float], kind: str) -> None:
         self.graph, self.each = graph, states if kind == "cells" else weight
@@ -166,7 +170,7 @@ class _Prices:
 
     def _fill(self, i: int) -> float:
         near = self.graph[i]
-        # A neighbour j lacks an edge to all other neighbours that are not its own; each missing edge is counted from both of its ends.
+        # A neighbour j lacks an edge to the other neighbours of i that are not its own; each missing edge is counted at both ends.
         return sum(len(near) - 1 - len(near & self.graph[j]) for j in near) / 2
 
     def _weighted(self, i: int) -> float:
@@ -177,7 +181,7 @@ class _Prices:
 
 
 def _sum(numbers: list[float], places: list[int]) -> float:
-    """One after the other: Python's own sum is compensated since 3.12."""
+    """Return the sum, added one after the other: Python's own sum is compensated since 3.12."""
     total = 0.0
     for i in places:
         total += numbers[i]
@@ -190,7 +194,7 @@ def _graph(offset: Array, near: Array) -> Graph:
 
 
 def _leave(graph: Graph, i: int, by_fill: bool) -> set[int]:
-    """Join the neighbours of i and take it away; returns the variables whose cost may have changed."""
+    """Join the neighbours of i and remove it; return the variables whose price may have changed."""
     near = graph[i]
     touched = set(near)
     for j in near:
@@ -198,8 +202,8 @@ def _leave(graph: Graph, i: int, by_fill: bool) -> set[int]:
     for j, k in combinations(near, 2):
         if k not in graph[j]:
             if by_fill:
-                # A new edge (j, k) saves one fill to whatever has both as neighbours;
-                # the fill of j's and k's own changes with their neighbourhoods.
+                # A new edge (j, k) saves one fill edge for each variable adjacent to both;
+                # the fill of j and k themselves changes with their neighbourhoods.
                 touched |= graph[j] & graph[k]
             graph[j].add(k)
             graph[k].add(j)
@@ -208,7 +212,7 @@ def _leave(graph: Graph, i: int, by_fill: bool) -> set[int]:
 
 
 def _walked(graph: list[list[int]], by_tie: list[int]) -> list[int]:
-    """All variables as walks in breadth reach them, each from the farthest that a walk from a beginning has found."""
+    """Return all variables in the order of breadth-first searches, each from the variable farthest from a beginning."""
     walked: list[int] = []
     seen: set[int] = set()
     for first in by_tie:

@@ -1,12 +1,18 @@
-"""Features of a stream about their running means, in NumPy: the twin of `_standardize.pyx`, the same numbers bit for bit.
+"""Standardization of a stream's features by their running means, in NumPy: the twin of `_standardize.pyx`, the same numbers bit for bit.
 
-A row of `scales` (D, 5) has of its feature: how many values ≠ 0 there were; the sum of their sizes |x|; while the feature is centred the
-mean of its values in all rows, 0 where a row does not have it, and else their sum; while it is centred the sum of |x − mean| and the number
-of rows since then, and else 0.  Feature 0 is the bias, which every row has: how often it was seen is the number of rows.
+A row of `scales` (D, 5) describes a feature by five numbers:
 
-A feature is centred once it is ≠ 0 in more than ¾ of the rows, and until it is in less than ⅝ of them.  Its mean may be large beside its
-deviation; that of a feature that a share p of the rows has is at most √(p/(1 − p)) deviations, 1.7 for ¾.  A row gets entries for centred
-features that it lacks: in all rows together there are at most 8/5 as many entries as before.
+1. the number of values ≠ 0,
+2. the sum of their sizes |x|,
+3. while the feature is centred, the mean of its values in all rows, 0 in rows that lack it; else the sum of its values,
+4. while it is centred, the sum of |x − mean|; else 0,
+5. while it is centred, the number of rows since then; else 0.
+
+Feature 0 is the bias, which every row has: its count is the number of rows.
+
+A feature becomes centred when it is ≠ 0 in more than ¾ of the rows, and stays so until it is in less than ⅝ of them.  Its mean may be
+large compared with its deviation; the mean of a feature that a fraction p of the rows has is at most √(p/(1 − p)) deviations, 1.7 for ¾.
+A row gets entries for the centred features that it lacks.  Over all rows there are at most 8/5 as many entries as before.
 """
 
 from __future__ import annotations
@@ -32,11 +38,12 @@ def check(scales: Array, pointer: Array, index: Array, value: Array, frozen: Arr
 
 
 def standardize(scales: Array, pointer: Array, index: Array, value: Array, frozen: Array | None = None) -> tuple[Array, Array, Array]:
-    """Rows as they are learned next: (x − mean) over the mean deviation of centred features, of others x over the mean size of values ≠ 0.
+    """Return the rows in the scale in which they are learned next.
 
-    scales (D, 5), changed: moved on by each row before it is standardized.   CSR rows that begin with the bias, each feature at most once.
-    frozen (n,) uint8: rows that move nothing; of a feature that was never met they have the sign.
-    Returns pointer (n + 1,), index and value; entries that a row lacked stand at its end, in rising order.
+    Centred features become (x − mean) divided by the mean deviation, others x divided by the mean size of values ≠ 0.
+    scales (D, 5), changed: updated by each row before it is standardized.   CSR rows that begin with the bias, each feature at most once.
+    frozen (n,) uint8: rows that do not update `scales`; in them a feature that never occurred before becomes its sign.
+    Returns pointer (n + 1,), index and value; entries that a row lacked are at its end, in ascending order.
     """
     check(scales, pointer, index, value, frozen)
     centred = np.flatnonzero(scales[:, CENTRED] > 0)
@@ -60,7 +67,7 @@ def standardize(scales: Array, pointer: Array, index: Array, value: Array, froze
 
 
 def _moved(scales: Array, at: Array, x: Array, t: float, centred: Array, missing: Array) -> tuple[Array, Array]:
-    """Scales moved on by the t-th row; the features that are centred after it, and those of them that it lacks."""
+    """Update the scales by the t-th row, and return the features that are centred after it, and those of them that it lacks."""
     scales[at, SEEN] += x != 0.0
     scales[at, SIZE] += np.abs(x)
     was = scales[at, CENTRED] > 0
@@ -84,21 +91,21 @@ def _moved(scales: Array, at: Array, x: Array, t: float, centred: Array, missing
 
 
 def _difference(mean: Array, x: Array) -> Array:
-    """x − mean, 0 where they differ by rounding alone."""
+    """Return x − mean, 0 if they differ only by rounding."""
     d = x - mean
     return np.where(np.abs(d) > 1e-12 * np.abs(mean), d, 0.0)
 
 
 def _about(scales: Array, features: Array, x: Array) -> Array:
-    """(x − mean)/deviation of centred features."""
+    """Return (x − mean)/deviation of centred features."""
     own = scales[features]
     d = _difference(own[:, LOCATION], x)
-    rows = np.maximum(own[:, CENTRED] - 1.0, 1.0)  # the first row of all has no deviation, since its value is the mean
+    rows = np.maximum(own[:, CENTRED] - 1.0, 1.0)  # the first row has no deviation, since its value is the mean
     return np.where(own[:, DEVIATION] > 0.0, d * rows / own[:, DEVIATION], 0.0)
 
 
 def _present(scales: Array, at: Array, x: Array) -> Array:
-    """Values of the features that a row has."""
+    """Return the standardized values of the features that a row has."""
     own = scales[at]
     by_size = np.where(own[:, SIZE] > 0.0, x * own[:, SEEN] / own[:, SIZE], np.sign(x))
     return np.where(own[:, CENTRED] > 0, _about(scales, at, x), by_size)

@@ -1,13 +1,14 @@
-"""Harmoniums of many visible units of which few are on, in NumPy: weights that lag behind, and exact draws that look at few of them.
+"""Harmoniums with many visible units, few of which are on, in NumPy: weights updated lazily, and exact sampling that evaluates few units.
 
 The twin of `_wide.pyx`: every operation is one rounding, in the order written there, so that both give the same bits.
 
-Weights (D, K) and their last changes lag: row i is as it was at the place lag[i] of the tables, and is now
+Updates of weights W (D, K) and of their last changes V are delayed: row i has the values of the time of entry lag[i] of the tables.
+Its current values are
 
     w ← (p0 w + p1 v) − mean_i q0,      v ← (p2 w + p3 v) − mean_i q1,
 
-p = P[lag[i]] (4,) and q = Q[lag[i]] (2, K): what decay, momentum and a gradient of rank one have done since.  Sums over K are made in
-32 lanes, which are added up in halves.
+p = P[lag[i]] (4,) and q = Q[lag[i]] (2, K): the effect of decay, momentum and a gradient of rank one since then.  Sums over K are computed
+in 32 lanes, which are then added by repeated halving.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _lanes(x: Array) -> Array:
-    """Σ over the last axis (..., K), in the order of the lanes: (...,) float32."""
+    """Return Σ over the last axis (..., K), in the order of the lanes: (...,) float32."""
     K = x.shape[-1]
     padded = np.zeros((*x.shape[:-1], -(-K // LANES), LANES), dtype=F)
     padded.reshape(*x.shape[:-1], -1)[..., :K] = x
@@ -38,14 +39,14 @@ def _lanes(x: Array) -> Array:
 
 
 def _exp(y: Array) -> Array:
-    """e^y; what is above 0 counts as 0, and what is below −87 as that."""
+    """Return e^y with y limited to the range from −87 to 0."""
     return exponential(np.minimum(np.maximum(y, -LIMIT), F(0)))
 
 
 def current_rows(W: Array, V: Array, rows: Array, lag: Array, P: Array, Q: Array, mean: Array, W_out: Array, V_out: Array) -> None:
-    """Some rows (r,) int64 of weights W and last changes V (D, K) as they are now, into W_out and V_out (r, K), which are other arrays.
+    """Write the current values of rows (r,) int64 of weights W and last changes V (D, K) into other arrays W_out and V_out (r, K).
 
-    lag (D,) int32 of T places.  P (T, 4), Q (T, 2, K), mean (D,) float32.
+    lag (D,) int32 entries of the tables.  P (T, 4), Q (T, 2, K), mean (D,) float32.
     """
     p, q, m, w, v = P[lag[rows]], Q[lag[rows]], mean[rows][:, None], W[rows], V[rows]
     W_out[...] = (p[:, :1] * w + p[:, 1:2] * v) - m * q[:, 0]
@@ -53,16 +54,19 @@ def current_rows(W: Array, V: Array, rows: Array, lag: Array, P: Array, Q: Array
 
 
 def row_extents(x: Array, low: float, high: float, lengths: Array, reaches: Array) -> None:
-    """|x| and Σ max(low x, high x) of each row of x (n, K) float32, into (n,) each: the latter is the largest x·h with low ≤ h ≤ high."""
+    """Compute |x| and Σ max(low x, high x) of each row of x (n, K) float32, into (n,) each.
+
+    The latter is the largest x·h with low ≤ h ≤ high.
+    """
     lengths[...] = np.sqrt(_lanes(x * x))
     reaches[...] = _lanes(np.maximum(F(low) * x, F(high) * x))
 
 
 def lag_slacks(lag: Array, far: Array, extents: Array, mean: Array, bias: Array, out: Array) -> None:
-    """What natural parameters can have moved by, and be rounded by, for each unit of |h|: (D,) float32, into `out`.
+    """Compute bounds, per unit of |h|, on the delayed changes and the rounding of natural parameters: (D,) float32, into `out`.
 
-    far (T, 3)  of each place of the tables, what it does to the length of a weight, of its last change, and to the mean times it.
-    extents (3, D)  those lengths, as `row_extents` has them.
+    far (T, 3)  for each entry of the tables, the factors of the length of a weight, of the length of its last change, and of the mean.
+    extents (3, D)  those lengths, as computed by `row_extents`.
     """
     f = far[lag]
     out[...] = ((f[:, 0] * extents[0] + f[:, 1] * extents[1]) + f[:, 2] * mean) + F(1e-6) * (F(1) + np.abs(bias))
@@ -71,7 +75,10 @@ def lag_slacks(lag: Array, far: Array, extents: Array, mean: Array, bias: Array,
 def shown_product(
     W: Array, V: Array, lag: Array, P: Array, Q: Array, mean: Array, starts: Array, units: Array, values: Array, out: Array
 ) -> None:
-    """out (n, K) ← rows of few units times the weights as they are now; of row i units (e,) int32 with values (e,) from starts[i] on."""
+    """Compute out (n, K) ← rows with few units on, times the current weights.
+
+    Row i has the units (e,) int32 with values (e,) from starts[i] on.
+    """
     from scipy.sparse import csr_array
 
     rows, other = np.empty((2, len(units), W.shape[1]), dtype=F)
@@ -80,9 +87,10 @@ def shown_product(
 
 
 def by_unit(units: Array, room: Array, order: Array, distinct: Array, heads: Array) -> int:
-    """Entries (e,) int32 in the order of their units, of equal ones as they come, into `order` (e,); how many units r there are.
+    """Sort entries (e,) int32 by their units, stably, into `order` (e,), and return the number r of different units.
 
-    distinct  (e,) int64, the first r are the units.  heads (e + 1,) int32, of these where each begins in `order`.  room (D,) int32.
+    distinct  (e,) int64, whose first r entries are the units.  heads (e + 1,) int32, the start of each unit in `order`.
+    room      (D,) int32 scratch.
     """
     order[...] = np.argsort(units, kind="stable")
     found, first = np.unique(units[order], return_index=True)
@@ -118,11 +126,12 @@ def move_units(
     follows: Array,
     room: Array,
 ) -> float:
-    """The step of units (r,) int64 that get a gradient, in place in W and V (D, K); the largest |w| of them.
+    """Update the units (r,) int64 that have a gradient, in place in W and V (D, K), and return the largest |w| of them.
 
-    Unit number i has the entries from heads[i] on: rows (e,) int32 of h (2n, K) and values (e,).  With s = Σ value signs[row], into
-    `own` (r,), its gradient is (Σ value h[row] − s above) − mean gradient, of constant units (D,) uint8 it is 0; into `dots` (r,) goes its
-    product with `above` (K,), and to `follows` (K,) is added mean times it.  extents (3, D) as `row_extents` has them.  room (K,).
+    The entries of the i-th unit start at heads[i]: rows (e,) int32 of h (2n, K), and values (e,).  Its gradient is
+    (Σ value h[row] − s above) − mean gradient, with s = Σ value signs[row], which is written into `own` (r,).  For constant units,
+    (D,) uint8, the gradient is 0.  Its product with `above` (K,) is written into `dots` (r,), and mean times it is added to `follows` (K,).
+    extents (3, D)  as computed by `row_extents`.  room (K,) scratch.
     """
     from scipy.sparse import csr_array
 
@@ -148,16 +157,17 @@ def move_units(
 
 
 def fill_words(seed: int, out: Array) -> None:
-    """Fill `out` (n,) uint64 with numbers of a stream.  Source: Steele, Lea & Flood (2014), SplitMix64."""
+    """Fill `out` (n,) uint64 with random numbers of a stream.  Source: Steele, Lea & Flood (2014), SplitMix64."""
     out[...] = _mixed(seed, np.arange(1, len(out) + 1, dtype=np.uint64))
 
 
 def list_below(natural: Array, bias: Array, words: Array, starts: Array, listed: Array) -> int:
-    """List the units whose word may be below 2^16 logistic(natural + bias), all that are and few others, those of row i from starts[i] on.
+    """List units whose word may be below 2^16 logistic(natural + bias): all for which it is, and few others.
 
-    natural  (n, u) float32.  bias (u,).  words (n, u + 1) uint16, as of `two_state_sample`.  starts (n + 1,) and listed (n u,) int32.
-    The bits of a float32 number are, as a whole number, at most 2^23 (127 + its logarithm to base 2), and logistic(x) ≤ e^x: what is
-    listed is where they are below 2^23 (127 + 16 + x log2 e).  Returns how many there are.
+    The units of row i are in `listed` from starts[i] on; returns their total number.
+    natural  (n, u) float32.  bias (u,).  words (n, u + 1) uint16, as in `two_state_sample`.  starts (n + 1,) and listed (n u,) int32.
+    The bits of a float32 number, read as an integer, are at most 2^23 (127 + its logarithm to base 2), and logistic(x) ≤ e^x.  A unit is
+    therefore listed if these bits of its word are below 2^23 (127 + 16 + x log2 e).
     """
     bits = words[:, :-1].astype(F).view(np.int32).astype(F)
     row, unit = np.nonzero(bits < (natural + bias) * F(12102203.0) + F(1199570944.0))
@@ -167,7 +177,10 @@ def list_below(natural: Array, bias: Array, words: Array, starts: Array, listed:
 
 
 def _rest(W_h: Array, V: Array, lag: Array, P: Array, QH: Array, bias: Array, mean: Array, H: Array, row: Array, unit: Array) -> Array:
-    """Natural parameters of units (m,) given the hidden states of rows (m,), W_h (m,) being those of the weights as they were."""
+    """Return the natural parameters of units (m,) given the hidden states of rows (m,).
+
+    W_h (m,)  the products of the hidden states with the delayed weights.
+    """
     s = lag[unit]
     moved = _lanes(V[unit] * H[row])
     found: Array = ((P[s, 0] * W_h + P[s, 1] * moved) - mean[unit] * QH[row, s]) + bias[unit]
@@ -177,17 +190,18 @@ def _rest(W_h: Array, V: Array, lag: Array, P: Array, QH: Array, bias: Array, me
 def natural_at(
     W: Array, V: Array, lag: Array, P: Array, QH: Array, bias: Array, mean: Array, H: Array, starts: Array, listed: Array, out: Array
 ) -> None:
-    """Natural parameters b + W h (m,) float32, with weights as they are now, of the units listed for each row of hidden states H (n, K).
+    """Compute the natural parameters b + W h (m,) float32, with current weights, of the units listed for each row of H (n, K).
 
-    QH (n, T) is q0·h for each place of the tables.  starts (n + 1,), listed (m,) int32.
+    H holds hidden states.  QH (n, T) is q0·h for each entry of the tables.  starts (n + 1,), listed (m,) int32.
     """
     row = np.repeat(np.arange(len(H)), np.diff(starts))
     out[...] = _rest(_lanes(W[listed] * H[row]), V, lag, P, QH, bias, mean, H, row, listed)
 
 
 def guide_table(sums: Array, guide: Array) -> None:
-    """Where to look for a share of the last of growing sums (D,) float64: guide[g] int32, the first place whose sum is above g/D of it.
+    """Compute the guide table for sampling from running sums (D,) float64.
 
+    guide[g]  int32, the first index whose sum is above g/D of the last sum.
     Source: Chen & Asau (1974).
     """
     D = len(sums)
@@ -195,7 +209,7 @@ def guide_table(sums: Array, guide: Array) -> None:
 
 
 def _mixed(seed: int, numbers: Array) -> Array:
-    """The numbers uint64 at places `numbers` uint64 of a stream."""
+    """Return the uint64 numbers at positions `numbers` (uint64) of a stream."""
     with np.errstate(over="ignore"):
         z = np.uint64(seed) + numbers * GOLDEN
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -205,7 +219,7 @@ def _mixed(seed: int, numbers: Array) -> Array:
 
 
 def _uniform(seed: int, numbers: Array) -> Array:
-    """The same in [0, 1) float64."""
+    """Return the same numbers scaled to [0, 1) float64."""
     found: Array = (_mixed(seed, numbers) >> np.uint64(11)) * 2.0**-53
     return found
 
@@ -228,12 +242,13 @@ def draw_words(
     seeds: Array,
     drawn: Array,
 ) -> int:
-    """Draw lengths[n] words of each row with probabilities ∝ e^x, x = b + W h with weights as they are now; how many were tried.
+    """Sample lengths[n] words for each row with probabilities ∝ e^x, x = b + W h with current weights; return the number of proposals.
 
-    A word is proposed with a probability ∝ e^upper and taken with e^(x − upper).  Where weights as they were, with all that they can have
-    moved by since, do not reach it, it is refused without a look at the rest.
-    slack (D,) times reach (n,)  what natural parameters have moved by at most.  upper (D,) ≥ x for all rows.  sums (D,) float64 running
-    sums of e^upper, times anything.  guide (D,) int32 of them.  lengths (n,) int64, seeds (n,) uint64.  drawn (Σ lengths,) int32, out.
+    A word is proposed with probability ∝ e^upper and accepted with probability e^(x − upper).  If the delayed weights plus the bound on
+    their changes already give too small a probability, the word is rejected without computing x.
+    slack (D,) times reach (n,)  bounds the change of natural parameters.  upper (D,) ≥ x for all rows.  sums (D,) float64  running
+    sums of e^upper, times any constant.  guide (D,) int32  their guide table.  lengths (n,) int64, seeds (n,) uint64.
+    drawn (Σ lengths,) int32, output.
     """
     first = tries = 0
     for n, length in enumerate(lengths.tolist()):

@@ -106,7 +106,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
     test = np.flatnonzero(split == TEST)
     if isinstance(data.X, LazyMatrix):
         test = on_disk.held(session, test, data.X.shape[1])
-    holdout = np.asarray(data.X[test], dtype=np.float64) if len(test) else None  # read first, because the other parts are read with the memory that is left
+    holdout = np.asarray(data.X[test], dtype=np.float64) if len(test) else None  # read first; the others use the memory left
     training = table(0, known)
     if training is None:
         raise DataError("has no rows in split 0 to learn from")

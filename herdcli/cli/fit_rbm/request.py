@@ -48,7 +48,7 @@ OF_ONE_MODEL = (
     "labels",
     "learn_variances",
 )
-IN_MEMORY = ("per_class", "folds", "labels", "layers", "below", "pairs", "recurrent", "learn_variances")  # options that need all rows in memory
+IN_MEMORY = ("per_class", "folds", "labels", "layers", "below", "pairs", "recurrent", "learn_variances")  # need all rows
 WATCHED = (
     "validate_every",
     "patience",

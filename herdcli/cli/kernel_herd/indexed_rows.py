@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from herdcli.cli.kernel_herd.request import Request
     from herdcli.schema import Array
 
-BASIS_ROWS, STRETCHES = 1 << 16, 16  # number of rows from which length scales and column scales are computed, and the number of ranges they come from
+BASIS_ROWS, STRETCHES = 1 << 16, 16  # rows that determine length scales and column scales, and their number of ranges
 
 
 @dataclass

@@ -142,7 +142,7 @@ def _counted_response(
 
 
 def _drop_zero_weights(session: Session, data: Dataset, response: Response, request: Request, where: str) -> tuple[Dataset, Response]:
-    """Return the rows of weight above 0.  With --gls all rows stay, and `read_inputs` puts those of weight 0 in no split."""
+    """Return the rows of weight above 0.  With --gls all rows stay, and `read_inputs` assigns those of weight 0 to no split."""
     weight = response.weight
     if weight is None:
         return data, response

@@ -55,7 +55,7 @@ class Response:
     form: str = ""
 
 
-Find = Callable[["Dataset", str, str], tuple["Array", "Dataset"]]  # returns a column, found by its name and option, and the data set without it
+Find = Callable[["Dataset", str, str], tuple["Array", "Dataset"]]  # returns a named column, and the data set without it
 Note = Callable[[str], None]
 
 

@@ -12,7 +12,7 @@ from herdcli.schema import Array
 
 COLUMNS = 512  # columns of a tile that are computed together, so that the values stay in the cache
 
-# What is computed from the terms of two points, by number.  With t = |a − b|² (Laplace: |a − b|₁, unequal: columns that are):
+# The kernels of two points, by number.  With t = |a − b|² (Laplace: |a − b|₁, unequal: the number of columns that differ):
 # 2^(a·b), 2^(−t/2), 2^−t, 2^−√t, (1 + s) 2^−√t, (1 + s + s²/3) 2^−√t with s = √t log 2, (1 + t)^−½, (1 + t)^−1, √t, t
 # and Π (1 + k(a_j, b_j)) − 1 of the Bernoulli kernels.
 KINDS = (
@@ -39,7 +39,7 @@ BERNOULLI = {  # 1 + (−1)^(ν−1) B_2ν(u)/(2ν)!, highest power first
 
 
 def exp2_each(x: Array) -> None:
-    """x ← 2^x in place, x (n,) float64 or float32, n a multiple of 16.  Below 2^−1021 (2^−125) it is 0."""
+    """Compute x ← 2^x in place, x (n,) float64 or float32, n a multiple of 16.  Below 2^−1021 (2^−125) the result is 0."""
     with np.errstate(over="ignore", invalid="ignore"):
         _exponential(x, clip=True)
 

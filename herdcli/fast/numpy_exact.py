@@ -16,7 +16,7 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.693147180559663, 2.8235290563031577e-13  # log 2 = high + low; n·high is exact for |n| < 2¹¹
 
 # (e^r − 1 − r)/r² on |r| ≤ ½ log 2 and (2 artanh(s)/s − 2)/s² by z = s², s ≤ 3 − 2√2: interpolated at Chebyshev nodes, highest power
-# first.  What they leave of e^r and log(1 + f) is below 2e-17.
+# first.  Their errors in e^r and log(1 + f) are below 2e-17.
 _EXP = (
     *(2.510038549551032e-08, 2.7620088445409746e-07, 2.7557268459997064e-06, 2.4801521295954376e-05, 0.00019841269863053618),
     *(0.0013888888917213717, 0.008333333333330062, 0.04166666666662413, 0.16666666666666669, 0.5),

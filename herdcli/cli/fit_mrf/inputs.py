@@ -271,7 +271,7 @@ def scopes_from_structure(
 
 
 def structure_options(request: Request, featured: bool) -> tuple[str, float, int]:
-    """As asked, else all pairs for linear-response, no pairs beside features, and the tree for the others."""
+    """Return the options of --structure; by default all pairs for linear-response, no pairs if there are features, and else a tree."""
     if request.algorithm == "linear-response":
         return "full", 0.0, 0
     found: tuple[str, float, int] = request.structure or ("independent" if featured else "chow-liu", 0.0, 0)

@@ -143,7 +143,7 @@ def _blocks_in_memory(states: inputs.EncodedStates) -> MemoryBlocks:
 def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> CountableRows | None:
     """Return rows that stay in their files; None if reading one row requires all of them."""
     head = ranges.read(0, 1)
-    if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # text labels, whose numbers differ between ranges of rows
+    if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # the numbers of text labels differ between ranges of rows
         return None
     values = _choose_reading(request, head, ranges.declared)
     if values is None:

@@ -79,7 +79,7 @@ def _format_components(components: int | float) -> str:
         return str(components)
     percent = 100.0 * components
     near = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
-    return f"{format_number(next((each for each in near if each / 100.0 == components), percent))}%"  # finds each fraction's percentage
+    return f"{format_number(next((each for each in near if each / 100.0 == components), percent))}%"  # the exact inverse of parsing
 
 
 COMPONENTS = parsed("N|P%", _parse_components, _format_components)

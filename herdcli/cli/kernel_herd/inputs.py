@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from herdcli.quadrature.targets import Target
     from herdcli.schema import Array
 
-NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # up to this many rows ‖μ‖² is exact by default; above, it is estimated from this many
+NORM_EXACT, NORM_SAMPLE = 10_000, 2000  # up to NORM_EXACT rows ‖μ‖² is exact by default, else estimated from NORM_SAMPLE
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def read_problem(session: Session, request: Request) -> SelectionInputs:
 
     parse_kernel(
         request.kernel if request.label_kernel is None else f"{request.kernel}{MARK}{request.label_kernel}"
-    )  # before rows are read
+    )  # report an error in the kernel before rows are read
     data = read_input_rows(session, request) if request.reads_rows else None
     if data is not None and data.rows.group_names is not None and not session.place.of(len(data.rows.group_names)):
         return SelectionInputs(None, [], np.ones(data.columns), list(data.rows.group_names), data.feature_names, data.artifact)

@@ -1,7 +1,8 @@
 """`herd nherd-train --cache FILE`: a file of parsed blocks, so that later passes and later runs need not parse the text again.
 
-The first pass of a run always reads and digests its text, because the record needs the digest.  A piece whose digest matches the cache
-is not parsed again.  From the first piece that differs, text is parsed and a new cache is written.  Later passes read only the cache.
+The first pass of a run always reads and digests its text, because the record needs the digest.  A piece is not parsed again if its
+digest matches the cache.  From the first piece that differs, text is parsed and a new cache is written.  Later passes read only the
+cache.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from herdcli.online.model import Classifier, Settings
 
 TEXT = text()
-HELD, STOPS = 20, 10  # every N-th example is held out: N for several passes without validation rows, and N for --early-stop
+HELD, STOPS = 20, 10  # every N-th example is held out: HELD for several passes without validation rows, STOPS for --early-stop
 FEW = 300  # maximum number of columns for which regression on a data set uses a full covariance
 STANDARDIZED = "standardized"  # the defaults with which a record was made
 VW_BITS = 18  # named features are hashed into 2^18 columns by default

@@ -38,7 +38,7 @@ COPIED = 36  # bytes per entry that reading and fitting in memory need in additi
 ONE_PASS = "--one-pass reads rows some at a time, for least squares"
 SEQUENCE = "sequence"
 LEAST_ROWS = 5  # minimum average number of rows per class
-MOST_CLASSES = 20  # maximum number of different whole numbers that are read as class names, which a note reports
+MOST_CLASSES = 20  # a target with at most this many different whole numbers is read as class names, which a note reports
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, requ
 
 
 def _drop_base_levels(session: Session, artifact: Artifact, request: Request) -> Dataset:
-    """Return the rows without the columns of base levels, unless a penalty or random weights treat all levels equally."""
+    """Return the rows without the columns of base levels, unless a penalty or a perceptron's random weights treat all levels equally."""
     data: Dataset = artifact.value
     if request.l1 or request.l2 or request.hidden or not session.recoding:
         return data

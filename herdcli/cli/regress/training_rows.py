@@ -42,7 +42,7 @@ class StoredRows:
         return self.X.shape[1] + 2
 
     def read(self, start: int, stop: int) -> RowBlock:
-        """Rows [start, stop)."""
+        """Read rows [start, stop)."""
         part = slice(start, stop)
         X = self.X[part] if self.centre is None else self.X[part] - self.centre
         return RowBlock(

@@ -45,9 +45,9 @@ FEW_CELLS = 1 << 24  # cells up to which elimination is so fast that nothing els
 MANY_TIMES = 8  # branch and bound comes first if elimination needs more than this many times the cells of an unconstrained order
 BRANCHING, MILLION = 10, 1_000_000  # branch and bound may visit BRANCHING · MILLION cells per unit of --effort
 
-PATIENCE = 10  # steps without better states before that search
+PATIENCE = 10  # max-product steps without better states before branch and bound starts
 MOST_SEARCHED = 10_000  # maximum number of variables for a search for most probable states with mini-buckets
-MOST_BUCKETS = 1 << 30  # its maximum bytes of mini-buckets
+MOST_BUCKETS = 1 << 30  # maximum bytes of these mini-buckets
 SECONDS, NUMBERS = 25e-9, 2.4  # maximum seconds and bytes of this search per unit of effort
 
 

@@ -21,7 +21,7 @@ def refuse_shards(session: Session) -> None:
 
 
 def choose_hidden_size(session: Session, problem: LearningProblem, models: int) -> ChosenSize:
-    """Return the models of the best size and print the scores of all sizes.  models  the number of models evaluated on held-out rows."""
+    """Return the models of the best size and print the scores of all sizes.  models  the number of first models that held-out rows evaluate."""
     from herdcli.rbm.learning.hidden_size_search import SizeSearch, search_messages
 
     label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"

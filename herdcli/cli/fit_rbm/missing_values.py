@@ -31,7 +31,7 @@ def refuse_unsupported(session: Session, request: Request) -> None:
 
 
 def read_rows(session: Session, request: Request) -> tuple[Artifact, Array | None]:
-    """Return the data set with missing values replaced by known values of their columns, and a mask (n, D) of the known values.
+    """Return the data set with missing values replaced by random known values of their columns, and a mask (n, D) of the known values.
 
     The mask is None if no value is missing.
     """

@@ -433,7 +433,7 @@ class Request:
     def resolve_for_columns(self, columns: int, visible: str) -> Request:
         """Return the request for rows with this number of columns of a unit family; auto chooses rpcd only for small models.
 
-        With more than FEW hidden units it chooses cd, because the chains of rpcd, which start at rows, can miss spurious states.
+        With more than FEW hidden units it chooses cd, because the chains of rpcd, most of which restart at rows, can miss spurious states.
         With many weights it chooses cd because an update can then cost only as much as the units that are on.
         """
         from herdcli.rbm.learning.hidden_size_search import LADDER

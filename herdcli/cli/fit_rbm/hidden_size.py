@@ -21,7 +21,10 @@ def refuse_shards(session: Session) -> None:
 
 
 def choose_hidden_size(session: Session, problem: LearningProblem, models: int) -> ChosenSize:
-    """Return the models of the best size and print the scores of all sizes.  models  the number of first models that held-out rows evaluate."""
+    """Return the models of the best size and print the scores of all sizes.
+
+    models  how many of the problem's models are evaluated on held-out rows, the first ones.
+    """
     from herdcli.rbm.learning.hidden_size_search import SizeSearch, search_messages
 
     label = f"learning by {problem.settings.algorithm}" if session.dry_run else "learning"

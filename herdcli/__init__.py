@@ -20,11 +20,11 @@ OWN = ("load", "save", "check")
 
 
 def __getattr__(name: str) -> Any:
-    """The functions of the engine, imported when they are first asked for."""
+    """Return a function of the engine; the engine is imported when one of its functions is first used."""
     from importlib import import_module
 
     known = (*LEARNING, *COMPUTING, *OWN)
-    if name not in known:  # asked for modules too, before they are imported
+    if name not in known:  # Python looks up submodules here too, before they are imported
         raise AttributeError(f"herdcli has no {name!r}; its functions: {', '.join(known)}")
     engine = import_module("herdcli.engine")
     return getattr(engine, name) if name in OWN else engine.function(name)
@@ -35,7 +35,7 @@ def __dir__() -> list[str]:
 
 
 class _Called(ModuleType):
-    """A package with the name of a command (`herdcli.em`), which is that command's function when it is called."""
+    """A package that has the name of a command (`herdcli.em`) and runs that command's function when it is called."""
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         return __getattr__(self.__name__.rpartition(".")[2])(*inputs, **options)

@@ -1,4 +1,4 @@
-"""`python -m herdcli` is `herd`."""
+"""Entry point: `python -m herdcli` runs `herd`."""
 
 from herdcli.cli.main import main
 

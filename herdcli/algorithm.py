@@ -1,11 +1,12 @@
-"""The one shape of every iterated computation: where it starts, what a step does, when it has ended, what came of it.
+"""The interface of every iterated computation: its first state, its step, its stopping test and its result.
 
-An algorithm is a frozen dataclass of everything its numbers depend on (rows, settings, seed) and of how it is run (`map`), with
-the methods below.  Its state is a dataclass that holds all that its future depends on; the type of it is known without a start,
-so that a resumed run reads its checkpoint and never repeats `init`; one whose start is work is `HasStateShapes` and has `like` besides.
-What an algorithm can do besides it declares by its base classes, never by the names of its attributes.  Commands run every
-algorithm by the same call, which guards memory, saves and resumes, answers signals, tries the first steps for a dry run, and shows
-how far it is.
+An algorithm is a frozen dataclass with the methods below.  Its fields are everything that its numbers depend on (rows, settings, seed),
+and how it is run (`map`).  Its state is a dataclass that holds all that its future depends on.  The type of the state is known
+without a start, so that a resumed run reads its checkpoint and never repeats `init`.  An algorithm whose start is expensive derives
+from `HasStateShapes` and has the method `like` as well.
+An algorithm declares further abilities by its base classes, never by the names of its attributes.  Commands run every algorithm by
+the same call.  This call checks the memory, saves and resumes, responds to signals, tries the first steps for a dry run, and shows
+the progress.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ R = TypeVar("R", covariant=True)
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far a run is: `step` of at most `bound` (None: nobody knows), and the figure that matters, as a few words.
+    """The progress of a run: `step` of at most `bound` steps (None: unknown), and the most important figure as a short text.
 
-    share  of all work that is done, where steps do not cost the same: what is left is estimated from it.
+    share  the share of all work that is done, for steps of different cost; the remaining time is estimated from it.
     """
 
     step: int
@@ -38,28 +39,28 @@ class RunProgress:
 
     @property
     def done(self) -> float:
-        """The share of the work that is done; of a run without bound 0."""
+        """The share of the work that is done; 0 for a run without a bound."""
         return self.share if self.share is not None else self.step / self.bound if self.bound else 0.0
 
 
-Watch = Callable[[RunProgress], None]  # is told how far a run is, after each of its steps
+Watch = Callable[[RunProgress], None]  # called with the progress of a run after each of its steps
 
 
 class FixedLengthAlgorithm(ABC, Generic[S]):
-    """What algorithms share whose number of steps is known beforehand."""
+    """The base of algorithms whose number of steps is known beforehand."""
 
     @property
     @abstractmethod
     def steps(self) -> int:
-        """Steps in all."""
+        """The total number of steps."""
 
     def done(self, state: S) -> bool:
-        """Whether all steps are behind it."""
+        """Return whether all steps have been done."""
         return state.step >= self.steps
 
 
 class Algorithm(Protocol[S, R]):
-    """What `session.run` asks of a computation."""
+    """The methods that `session.run` needs from a computation."""
 
     @property
     def state(self) -> type[S]:
@@ -71,49 +72,52 @@ class Algorithm(Protocol[S, R]):
         ...
 
     def step(self, state: S) -> S:
-        """One block of work, between a millisecond and a second; it owns the arrays of the state it is given."""
+        """Return the next state, after one block of work of a millisecond to a second; the step owns the arrays of the state it gets."""
         ...
 
     def done(self, state: S) -> bool:
-        """Whether no step is left: the last one is behind it, or its criterion is met."""
+        """Return whether no step is left: the last one has been done, or the stopping criterion is met."""
         ...
 
     def memory(self) -> int:
-        """Bytes that the run takes beside its inputs, before anything is done."""
+        """Return the bytes that the run needs in addition to its inputs; called before anything is computed."""
         ...
 
     def progress(self, state: S) -> RunProgress:
-        """How far it is."""
+        """Return the progress at this state."""
         ...
 
     def result(self, state: S) -> R:
-        """What came of it."""
+        """Return the result of the computation, from its last state."""
         ...
 
 
 class HasStateShapes(ABC, Generic[T]):
-    """Declares an algorithm whose start is work (a pass over the rows, draws, a first propagation): a resumed run need not do it again."""
+    """The base of algorithms whose start is expensive (a pass over the rows, sampling, a first propagation).
+
+    A resumed run skips the start.
+    """
 
     @abstractmethod
     def like(self) -> T:
-        """A state with the types and shapes of the first one, whatever its numbers."""
+        """Return a state with the types and shapes of the first one; its numbers are arbitrary."""
 
 
 class EstimatesSteps(ABC, Generic[U]):
-    """Declares an algorithm that ends by a criterion, and tells from the steps that are done when it is likely to be met."""
+    """The base of algorithms that end by a criterion and can estimate, from the steps done so far, when it will be met."""
 
     @abstractmethod
     def expected(self, state: U) -> int | None:
-        """Steps in all; None if nothing shows that they will be fewer than there may be."""
+        """Return the estimated total number of steps, or None if there is no sign that it will be smaller than the maximum."""
 
 
 def state_shapes(algorithm: Algorithm[S, R]) -> S:
-    """A state whose types and shapes those of a checkpoint must have: without the work of a start, where that is any."""
+    """Return a state whose types and shapes a checkpoint must have; the work of a start is avoided if the algorithm has `like`."""
     return algorithm.like() if isinstance(algorithm, HasStateShapes) else algorithm.init()
 
 
 def run_algorithm(algorithm: Algorithm[S, R], state: S | None = None, *, watch: Watch | None = None) -> R:
-    """Run an algorithm outside of a command: from its start, or on from a state, to its result."""
+    """Run an algorithm outside of a command, from its start or from a given state, and return its result."""
     begun = algorithm.init() if state is None else state
     told = None if watch is None else lambda now: watch(algorithm.progress(now))
     return algorithm.result(iterate.run_steps(algorithm.step, begun, until=algorithm.done, watch=told))

@@ -8,9 +8,9 @@ from typing import NamedTuple
 class Entry(NamedTuple):
     """One line of the table.
 
-    module   where the click command is, called `command`; imported when it runs.
+    module   the module with the click command, which is named `command`; imported when the command runs.
     summary  one line for the listing.
-    python   how it is called as a function of Python: with rows and labels (learn), with artifacts and files (compute), or not at all.
+    python   how the command is called as a function: with rows and labels (learn), with artifacts and files (compute), or not at all.
     """
 
     module: str
@@ -62,5 +62,5 @@ TABLE: dict[str, Entry] = {
 
 
 def python_names(how: str) -> tuple[str, ...]:
-    """The names of functions that are called in one way."""
+    """Return the names of the commands that are called in one way as Python functions."""
     return tuple(name.replace("-", "_") for name, entry in TABLE.items() if entry.python == how)

@@ -1,7 +1,7 @@
-"""The dialect of text that a user declares: its encoding, and how its numbers are written.
+"""The text dialect that a user declares: the encoding, and the way numbers are written.
 
-The dialect holds for every input of a command.  It is a context variable, as `numpy.errstate` is one: the session sets it for the length
-of a command, and whoever asks for an input (`Asked`) carries it along, so that no reader has an argument for it.
+The dialect applies to every input of a command.  It is a context variable, as in `numpy.errstate`: the session sets it while a command
+runs.  The options of each load (`load_options`) carry the dialect along, so that no reader needs an argument for it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ RECORDED = ("thousands", "decimal", "percent", "currency", "encoding")
 
 @dataclass(frozen=True)
 class TextDialect:
-    """thousands  the mark between groups of digits: `,` `.` `'` or a blank, which stands for every kind of blank; None: no groups.
+    """The options of a text dialect.
 
-    decimal   the mark before the fraction: `.` or `,`; None: as the text looks.
-    percent   12 % is read as 0.12.      currency  $1.50 is read as 1.5, and (1.50), as accountants write it, as -1.5.
-    encoding  of text; None: UTF-8, else as it looks.
+    thousands  the separator of groups of digits: `,` `.` `'` or a blank, which stands for every kind of blank; None: no groups.
+    decimal    the decimal separator: `.` or `,`; None: detected from the text.
+    percent    12 % is read as 0.12.      currency  $1.50 is read as 1.5, and (1.50), as accountants write it, as -1.5.
+    encoding   the encoding of the text; None: UTF-8, else detected.
     """
 
     thousands: str | None = None
@@ -37,21 +38,24 @@ class TextDialect:
 
     @property
     def point(self) -> str | None:
-        """The mark before the fraction where it is declared, or follows from the mark of thousands."""
+        """The decimal separator, if it is declared or follows from the separator of thousands."""
         return self.decimal or {",": ".", ".": ","}.get(self.thousands or "")
 
     @property
     def numeric(self) -> bool:
-        """Is anything declared of the numbers?"""
+        """Return whether anything is declared about numbers."""
         return bool(self.thousands or self.decimal or self.percent or self.currency)
 
     def record(self) -> dict[str, object]:
-        """What a history says of it: what is declared."""
+        """Return the declared options, as the history records them."""
         return {name: value for name in RECORDED if (value := getattr(self, name))}
 
 
 def dialect_from_options(given: Mapping[str, Any]) -> TextDialect:
-    """The dialect of options by name, None where not typed.  Raises BadUsage for marks that are the same, and an unknown encoding."""
+    """Return the dialect of options by name; None stands for an option that was not typed.
+
+    Raises BadUsage for two equal separators and for an unknown encoding.
+    """
     if given["thousands"] is not None and given["thousands"] == given["decimal"]:
         raise BadUsage("--thousands and --decimal name the same mark", hint="a number such as 1.234,5 has --thousands . --decimal ,")
     known = None if given["encoding"] is None else check_encoding(given["encoding"], where="--encoding")
@@ -59,7 +63,7 @@ def dialect_from_options(given: Mapping[str, Any]) -> TextDialect:
 
 
 def dialect_from_history(parameters: Mapping[str, object], *, where: str) -> TextDialect:
-    """The dialect of a history.  Raises DataError for what no user could have declared."""
+    """Return the dialect that a history records.  Raises DataError for a dialect that no user could have declared."""
     found = {name: parameters[name] for name in RECORDED if name in parameters}
     allowed = {"thousands": THOUSANDS, "decimal": DECIMAL, "percent": (True,), "currency": (True,)}
     for name, value in found.items():
@@ -71,7 +75,7 @@ def dialect_from_history(parameters: Mapping[str, object], *, where: str) -> Tex
 
 
 def check_encoding(name: str, *, where: str) -> str:
-    """The name of an encoding of text, as Python has it.  Raises DataError for one that is unknown, or no encoding of text."""
+    """Return Python's name of a text encoding.  Raises DataError for an unknown encoding, and for a codec that is no text encoding."""
     try:
         found = codecs.lookup(name)
         "1".encode(found.name)
@@ -86,13 +90,13 @@ _current: ContextVar[TextDialect] = ContextVar("dialect", default=PLAIN)
 
 
 def current_dialect() -> TextDialect:
-    """The dialect that inputs are read in."""
+    """Return the dialect in which inputs are read now."""
     return _current.get()
 
 
 @contextmanager
 def use_dialect(dialect: TextDialect) -> Iterator[None]:
-    """Inputs are read in this dialect while the body runs."""
+    """Read inputs in this dialect while the body runs."""
     token = _current.set(dialect)
     try:
         yield

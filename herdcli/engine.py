@@ -1,12 +1,12 @@
-"""Every command as a function of Python: arrays, tables, artifacts or paths go in, the frozen dataclass that the command writes comes out.
+"""Every command as a Python function: it takes arrays, tables, artifacts or paths, and returns the dataclass that the command writes.
 
     import herdcli as herd
     rbm = herd.fit_rbm(X, hidden=100, epochs=20)
     herd.eval(rbm)[0]["log_likelihood"]
 
-A call is its command, run in this process on files in a folder of its own: same options, same checks, same arrays.  Options are keywords
-(`learning_rate=0.1` is --learning-rate 0.1); warnings are Python's; errors are those of `herdcli.errors`.  Shards say in their history
-which run they are of, so that they are files: `herd.fit_rbm(…)` has no `shard`, and `herd.merge` takes their paths, or classifiers.
+A call runs the command in this process, on files in a temporary folder: same options, same checks, same arrays.  Options are keywords
+(`learning_rate=0.1` is --learning-rate 0.1), warnings are Python warnings, and errors are those of `herdcli.errors`.  The history of
+a shard names its run, so shards must be files: `herd.fit_rbm(…)` has no `shard`, and `herd.merge` takes paths of shards, or classifiers.
 """
 
 from __future__ import annotations
@@ -38,26 +38,32 @@ from herdcli.errors import BadUsage, HerdError, Interrupted
 from herdcli.records import set_notebook_view
 from herdcli.scratch import scratch_folder
 
-NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options of commands alone
-PYTHON = provenance.stage_record("python", {}, {})  # the history of what nobody knows the making of
-MADE = "_made"  # attribute of a value that a function returned: its history, and what it learned of text and gaps in its columns
+NOT_HERE = ("output", "help", "quiet", "verbose", "debug", "no_clobber", "shard", "dry_run")  # options that only the command line has
+PYTHON = provenance.stage_record("python", {}, {})  # the history of values of unknown origin
+MADE = "_made"  # attribute of a returned value: its history, and the levels and missing values of its columns
 
 
 set_notebook_view(notebook.artifact_html)
 
 
 def load(path: str | os.PathLike[str], **how: Any) -> Any:
-    """What a file holds: the frozen dataclass of an artifact, or a data set of any format.  `how` is that of herdcli.artifacts.load."""
+    """Return the contents of a file: the frozen dataclass of an artifact, or a data set in any format.
+
+    `how` are the keywords of herdcli.artifacts.load.
+    """
     return _known(artifacts.load(os.fspath(path), **how))
 
 
 def save(path: str | os.PathLike[str], value: Any) -> None:
-    """Write an artifact with the history of what was made here or read, else saying `python`; the suffix says the format."""
+    """Write an artifact; the suffix of `path` chooses the format.
+
+    The history is that of the value if it was made or read in this process, else it says `python`.
+    """
     _saved(os.fspath(path), value)
 
 
 def _known(artifact: artifacts.Artifact) -> Any:
-    """The value, remembering where it comes from until it is changed: `dataclasses.replace` forgets."""
+    """Return the value, with its history attached; `dataclasses.replace` drops the history."""
     object.__setattr__(artifact.value, MADE, (artifact.history, artifact.recoding))
     return artifact.value
 
@@ -68,13 +74,13 @@ def _saved(path: str, value: Any, format: str | None = None, *, missing: bool = 
 
 
 def check(*paths: str | os.PathLike[str]) -> None:
-    """Raise DataError unless every file's seal and contents are good."""
+    """Raise DataError unless the seals and the contents of all files are valid."""
     for path in paths:
         artifacts.load(os.fspath(path))
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function of one command, with the command's help as its documentation."""
+    """Return the function of one command; its docstring is the command's help."""
     command, makes = _command(name), _evaluated if name == "eval" else _made
 
     def run(*inputs: Any, **options: Any) -> Any:
@@ -91,7 +97,7 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def signature(name: str) -> inspect.Signature:
-    """The parameters of the function of one command: what it takes as inputs, and its options with their types and defaults."""
+    """Return the signature of one command's function: its inputs, and its options with types and defaults."""
     inputs = (
         [_parameter("X", "Any", None), _parameter("y", "Any", None), *(_parameter(each, "Any", None, keyword=True) for each in KNOWN)]
         if name in LEARNING
@@ -112,7 +118,7 @@ def _parameter(name: str, annotation: str, default: object, *, keyword: bool = F
 
 
 def _annotation(option: click.Option) -> str:
-    """The type of an option's values: numbers, texts, names out of a list; of forms of their own and of files whatever makes them."""
+    """Return the type annotation of an option: numbers, texts or names out of a list; for special forms and files the types they accept."""
     kind: object = option.type
     if option.is_flag:
         return "bool" if _default(option) is not None else "bool | None"
@@ -130,7 +136,7 @@ def _annotation(option: click.Option) -> str:
 
 
 def _default(option: click.Option) -> object:
-    """The value without the option; None where it depends on others."""
+    """Return the default value of an option, or None if it depends on other options."""
     value = option.default
     if option.is_flag and not option.secondary_opts:
         return bool(value is True)
@@ -138,7 +144,7 @@ def _default(option: click.Option) -> object:
 
 
 def _option_lines(command: click.Command) -> str:
-    """Keyword and help of each option."""
+    """Return the keyword and the help of each option."""
     return "\n".join(f"  {keyword}: {' '.join((option.help or '').split())}" for keyword, option in _options(command).items())
 
 
@@ -148,7 +154,7 @@ def _command(name: str) -> click.Command:
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    """Keyword -> option: the long names that are typed, with _ for -."""
+    """Return the options by keyword: the long option name with _ for -."""
     return {
         text.lstrip("-").replace("-", "_"): option
         for option in command.params
@@ -180,17 +186,17 @@ def _folder() -> Iterator[Path]:
 def _run(
     name: str, command: click.Command, folder: Path, inputs: Sequence[Any], options: Mapping[str, object], ends: Sequence[str]
 ) -> None:
-    """The command in this process; what it warns of becomes Python's warnings."""
+    """Run the command in this process; its warnings become Python warnings."""
     from threadpoolctl import threadpool_limits
 
     typed = [*_typed(name, command, options, folder), *ends, "--quiet", "--", *(_file(each, folder) for each in inputs)]
     warned: list[str] = []
     try:
-        with threadpool_limits(1, user_api="blas"):  # sums must not depend on the machine's cores; `threads` are herd's own
+        with threadpool_limits(1, user_api="blas"):  # sums must not depend on the machine's cores; `threads` counts herd's own threads
             cli.main([name.replace("_", "-"), *typed], prog_name="herd", standalone_mode=False, obj=warned)
     except click.ClickException as error:
         raise BadUsage(error.format_message()) from error
-    except Interrupted as error:  # by Ctrl-C, which no `except Exception` of the caller's stops
+    except Interrupted as error:  # raised by Ctrl-C; an `except Exception` of the caller does not catch it
         raise KeyboardInterrupt(str(error)) from error
     except HerdError as error:
         error.where = None if error.where is None else _unplaced(error.where, folder)
@@ -200,17 +206,17 @@ def _run(
 
 
 def _unplaced(text: str, folder: Path) -> str:
-    """A message whose files of this call have no folder."""
+    """Return a message without the temporary folder in the names of this call's files."""
     return re.sub(rf"{re.escape(str(folder))}/(\d+/)?", "", text)
 
 
 def _short(command: click.Command, keyword: str) -> list[str]:
-    """The keyword of a short option: count of m."""
+    """Return the keyword of a short option, for instance count for m."""
     return [name for name, option in _options(command).items() if f"-{keyword}" in option.opts]
 
 
 def _typed(name: str, command: click.Command, options: Mapping[str, object], folder: Path) -> Iterator[str]:
-    """Keywords as a command line.  Raises TypeError for those that the command has not."""
+    """Yield keywords as words of a command line.  Raises TypeError for unknown keywords."""
     known = _options(command)
     for keyword, value in options.items():
         option = known.get(keyword.rstrip("_"))
@@ -226,7 +232,7 @@ def _typed(name: str, command: click.Command, options: Mapping[str, object], fol
 
 
 def _argument(value: Any, folder: Path) -> str:
-    """One value of an option: numbers in a list are joined by commas; arrays, tables and artifacts become files."""
+    """Return one option value as text: lists of numbers are joined by commas; arrays, tables and artifacts become files."""
     if isinstance(value, list | tuple):
         return ",".join(map(_word, value))
     return _word(value) if isinstance(value, str | os.PathLike | int | float | np.number) else _file(value, folder)
@@ -237,9 +243,12 @@ def _word(value: Any) -> str:
 
 
 def _rows(X: Any, y: Any, options: dict[str, object]) -> object:
-    """Rows and what is known of them as one input; takes `feature_names`, `row_split`, `row_weight` and `image_shape` from the options."""
+    """Return rows with their labels and options as one input.
+
+    Removes `feature_names`, `row_split`, `row_weight` and `image_shape` from `options`.
+    """
     X = _unmasked(X)
-    X = X[:, np.newaxis] if isinstance(X, np.ndarray) and X.ndim == 1 else X  # one column, as of a file with a vector
+    X = X[:, np.newaxis] if isinstance(X, np.ndarray) and X.ndim == 1 else X  # one column, as for a file that holds a vector
     known: dict[str, Any] = {field: options.pop(name, None) for name, field in KNOWN.items()}
     if y is None and not any(item is not None for item in known.values()):
         return X
@@ -254,7 +263,7 @@ def _rows(X: Any, y: Any, options: dict[str, object]) -> object:
 
 
 def _unmasked(value: Any) -> Any:
-    """A masked array with NaN where it is masked; anything else as it is."""
+    """Return a masked array with NaN at its masked entries; return anything else unchanged."""
     return np.where(np.ma.getmaskarray(value), np.nan, np.ma.getdata(value)) if np.ma.is_masked(value) else value
 
 
@@ -262,7 +271,7 @@ KNOWN = {"row_split": "split", "row_weight": "weight", "feature_names": "feature
 
 
 def _labels(y: np.ndarray[Any, Any]) -> tuple[list[str] | None, np.ndarray[Any, Any]]:
-    """Names of classes and their numbers, −1 where there is no label; whole numbers and real targets are what they are."""
+    """Return the names of the classes and the class numbers, −1 for a missing label; whole numbers and real targets are unchanged."""
     if y.dtype.kind in "iuf":
         return None, y
     if y.dtype.kind == "b":
@@ -275,12 +284,12 @@ def _labels(y: np.ndarray[Any, Any]) -> tuple[list[str] | None, np.ndarray[Any, 
 
 
 def _is_missing(label: Any) -> bool:
-    """Is a label none: None, pandas' NA and NaT, or NaN?"""
+    """Return whether a label is missing: None, NaN, or NA or NaT of pandas."""
     return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(label != label)
 
 
 def _table(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any], known: Mapping[str, Any]) -> Any:
-    """A table of rows whose target is real."""
+    """Return a table of rows with a real target."""
     import pyarrow as pa
 
     names = [*(known["feature_names"] or (f"x{column}" for column in range(X.shape[1]))), "y"]
@@ -292,7 +301,7 @@ def _table(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any], known: Mapping[str,
 
 
 def _file(value: Any, folder: Path) -> str:
-    """The path of a value: its own, or that of a file made of it here."""
+    """Return the path of a value: the path itself, or that of a file written in `folder`."""
     if isinstance(value, str | os.PathLike):
         return os.fspath(value)
     value = _unmasked(value)
@@ -314,7 +323,7 @@ def _file(value: Any, folder: Path) -> str:
 
 
 def _arrow(value: Any) -> Any:
-    """A table of pandas, polars or pyarrow as pyarrow's, else None."""
+    """Return a table of pandas, polars or pyarrow as a pyarrow table, else None."""
     if type(value).__module__.startswith("pyarrow"):
         return value
     if hasattr(value, "to_arrow"):  # polars

@@ -1,4 +1,4 @@
-"""Everything that can go wrong by a user's hand, each with the exit code that scripts see.
+"""The errors that a user can cause or meet, each with its exit code.
 
 An error is raised where its cause is known and becomes one line on stderr at the one boundary,
 `herdcli.cli.main.main`:  `herd COMMAND: WHERE: MESSAGE`, then `hint: HINT` when there is one.
@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import re
 
-# controls of terminals, line ends of Unicode and controls of its writing direction, half characters
+# control characters of terminals, Unicode line ends and bidirectional controls, lone surrogates
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-UNRECKONABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)  # raised by values that fit nothing
+UNRECKONABLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)  # raised for values that do not fit
 NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def escape_text(text: str, keep: str = "") -> str:
-    """Text that a terminal shows and does not obey: what steers it, escape sequences among that, as \\n, \\t or \\uNNNN.
+    """Return a text without active control characters: escape sequences and other controls are written as \\n, \\t or \\uNNNN.
 
-    keep  characters to leave, as the line ends of a table.
+    keep  characters that are not escaped, such as the line ends of a table.
     """
     return UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else NAMED.get(found[0], f"\\u{ord(found[0]):04x}"), text)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8: other bytes of a command line are half characters in Python, as escapes of JSON can be."""
+    """Return whether a text can be encoded as UTF-8; undecodable bytes of a command line and some JSON escapes are lone surrogates."""
     return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 class HerdError(Exception):
     """Base of all expected failures.
 
-    message  what is wrong, without the file's name.  where  file and place inside it, "digits.h5".
-    hint     what to do instead, one line.
+    message  the problem, without the file's name.  where  file and place inside it, "digits.h5".
+    hint     a remedy, one line.
     """
 
     exit_code = 70
@@ -43,15 +43,15 @@ class HerdError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return escape_text(f"{self.where}: {self.message}" if self.where else self.message)  # one line, whatever a file's name holds
+        return escape_text(f"{self.where}: {self.message}" if self.where else self.message)  # one line, even if a file name has line ends
 
 
 class IncompletePart(HerdError):
-    """A unit family, rule or algorithm of the program lacks something that it has to have: a fault of the program, not of its user."""
+    """A unit family, rule or algorithm of the program lacks a required attribute: a bug in the program, not an error of its user."""
 
 
 class NegativeResult(HerdError):
-    """The computation ran and its answer is "no": a bar missed, a self-test failed."""
+    """The computation succeeded and its answer is "no": a threshold was missed or a self-test failed."""
 
     exit_code = 1
 
@@ -61,7 +61,7 @@ class NotConverged(NegativeResult):
 
 
 class Diverged(NegativeResult):
-    """Parameters left the finite range."""
+    """Parameters became infinite or NaN."""
 
 
 class BadUsage(HerdError):
@@ -77,7 +77,7 @@ class DataError(HerdError):
 
 
 class NoRoom(DataError):
-    """More memory is needed than is allowed; what else there is to try may need less."""
+    """More memory is needed than is allowed; an alternative method may need less."""
 
 
 class NoInput(HerdError):
@@ -93,7 +93,7 @@ class CannotCreate(HerdError):
 
 
 class WriteFailed(HerdError):
-    """The output was begun and could not be finished: disk full, closed stdout."""
+    """Writing the output started and could not be completed: disk full, closed stdout."""
 
     exit_code = 74
 
@@ -105,25 +105,25 @@ class Locked(HerdError):
 
 
 class Unreachable(HerdError):
-    """A file cannot be downloaded: no network, or no address has it."""
+    """A file cannot be downloaded: there is no network, or no address has the file."""
 
     exit_code = 69
 
 
 class Unavailable(HerdError):
-    """What the work needs is not to be had now, as the workers of a cluster."""
+    """A required resource is not available now, such as the workers of a cluster."""
 
     exit_code = 75
 
 
 class Interrupted(HerdError):
-    """A signal ended the run.  With a checkpoint saved the run can go on: 75; else 128 + signal."""
+    """A signal ended the run.  The exit code is 75 if a checkpoint was saved and the run can be resumed, else 128 + signal."""
 
     def __init__(self, signal_number: int, *, step: int | None = None) -> None:
         super().__init__("interrupted" if step is None else f"interrupted after step {step}")
         self.exit_code = 128 + signal_number
 
     def can_resume(self, *, begun: bool = True) -> None:
-        """Say that a checkpoint of the run is there, or that nothing was done before the signal."""
+        """Record that a checkpoint exists, or that the signal came before any work was done."""
         self.exit_code = 75
         self.hint = "the checkpoint is saved: continue with --resume" if begun else "no step was done yet: run it again"

@@ -1,9 +1,9 @@
-"""The one loop under every iterative algorithm: progress, checkpoints, resuming, signals.
+"""The loop under every iterative algorithm: progress, checkpoints, resuming, signals.
 
-An algorithm is `init(...) -> State` and `step(state) -> State`, with `State` a dataclass that holds
-everything its future depends on, the number of steps done (`state.step`) and its traces included.
-A step owns the arrays of the state it is given.  `run_steps` knows no files: saving is a callable it is
-handed, and a resumed state is simply the state it starts from.
+An algorithm is `init(...) -> State` and `step(state) -> State`.  `State` is a dataclass that holds everything its future depends on,
+including its traces and the number of steps done (`state.step`).
+A step owns the arrays of the state that it gets.  `run_steps` does not access files: the caller passes a callable that saves,
+and a resumed run starts from the saved state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHECKPOINT_SECONDS = 60.0
 
 
 class HasStep(Protocol):
-    """What `run_steps` needs of a state: how many steps it has behind it."""
+    """The attribute that `run_steps` needs from a state: the number of steps done."""
 
     step: int
 
@@ -31,18 +31,18 @@ class HasStep(Protocol):
 S = TypeVar("S", bound=HasStep)
 
 
-asked: dict[int, int] = {}  # thread -> the signal that it is to end by; those of the system come to the main thread alone
+asked: dict[int, int] = {}  # thread -> the signal that is to end it; signals of the system reach only the main thread
 
 
 def stop_requested() -> bool:
-    """Whether this thread was asked to end: a step that waits for something can end early then."""
+    """Return whether this thread was asked to stop; a step that is waiting can then end early."""
     return threading.get_ident() in asked
 
 
 def handle_interrupt(number: int, frame: FrameType | None) -> None:
-    """The handler of a process of herd's own: end at once.
+    """Handle a signal in a process of herd's own: end at once.
 
-    Python drops what is raised in a callback of its garbage collector or in `__del__`; so the signal is remembered, and ends the next step.
+    Python drops exceptions raised in `__del__` or in a garbage collector's callback.  So the signal is recorded and ends the next step.
     """
     asked.setdefault(threading.get_ident(), number)
     raise Interrupted(number)
@@ -50,7 +50,7 @@ def handle_interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let signals end what the body does: of the main thread, whose process is herd's own."""
+    """Let signals end the body, in the main thread of a process that herd owns."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -65,9 +65,10 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
-    """Hold a signal until the step is done.  A second one stops at once where it is a person's Ctrl-C; schedulers repeat theirs.
+    """Defer a signal until the step is done.  A second Ctrl-C of a user stops at once; job schedulers repeat their signals, which may wait.
 
-    In a host program's process that is Ctrl-C, where the host handles it as Python does; all other signals are the host's.
+        In the process of a host program only Ctrl-C is deferred, and only if the host uses Python's own handler for it.  The host keeps all
+    other signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -102,12 +103,12 @@ def run_steps(
     every: int | None = None,
     watch: Callable[[S], None] | None = None,
 ) -> S:
-    """Step until `state.step == steps` or `until(state)`; return the last state.
+    """Repeat `step` until `state.step == steps` or `until(state)`, and return the last state.
 
     checkpoint  called with the state between steps: each `every` steps, or each 60 s without it.
     watch       called with the state after each step.
     Raises Interrupted after a signal, once the running step is done and the checkpoint is saved.  A step that raises Unavailable has
-    not touched its state, which is saved too.
+    not changed its state, so that state is saved too.
     """
     last_saved = time.monotonic()
     ended = until or _never

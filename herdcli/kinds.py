@@ -1,8 +1,8 @@
-"""The one table of artifact kinds: a page each, with everything that the program knows of it.
+"""The table of artifact kinds: one entry for each kind, with everything that the program knows about it.
 
-Paths are dotted names, imported when they are first needed, so that the table costs nothing and stands below everything: the artifacts
-take the dataclasses from it, `eval` figures and pictures, `merge` how shards are finished.  A kind that changes keeps its old dataclass,
-which gains a method `upgrade()` that returns the next version's; the new path is appended.
+Paths are dotted names and are imported when they are first needed, so the table is cheap and every module can import it.  The artifacts
+take the dataclasses from it, `eval` the metrics and plots, and `merge` the functions that finish shards.  A kind that changes keeps its
+old dataclass, which gets a method `upgrade()` that returns the next version; the new path is appended to `versions`.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ class Kind:
 
     versions  dataclass of each version; the last one is written.
     metrics   (value, settings, *, map, progress) -> dict from column to text, number or None, or a list of such: its rows in `herd eval`.
-    baseline  the column of those that shows what a model is worth less than, which its verdict is held against; None: nothing is judged.
-    verdicts  what is wrong with one, in a few words, beside `ok`, `diverged` and `no test rows`; the most important first.
-    findings  (row of figures, value) -> which of them it has; None where its figures have a verdict already, or none.
-    advice    finding -> what helps, where that is not what helps other kinds.
-    harmonium whether it is one, or layers of them: `rbm.layers.model_layers` takes it apart.
+    baseline  the column with the baseline that the verdict compares the model with; None: there is no verdict.
+    verdicts  the possible verdicts in a few words, besides `ok`, `diverged` and `no test rows`; the most important first.
+    findings  (row of metrics, value) -> the verdicts that apply; None: the metrics have a verdict already, or there is none.
+    advice    finding -> a remedy, where it differs from the remedy for other kinds.
+    harmonium whether it is a harmonium, or layers of harmoniums: `rbm.layers.model_layers` returns the layers.
     exact     whether --exact works with it.
     tolerance the largest relative difference of an array between two machines, or two versions of a library.
     quick     (value, *, map) -> the columns that the verdict needs, at the end of training; None: `metrics` are quick enough.
-    judge     (session, artifact, request) -> the artifact as `metrics` and `plots` are to see it, with what the options of `eval` named
-              in `judged_by` say: other rows, a reference, a gallery, a target.  None: such options have no effect on it.
-    announce  (session, value, request): a note before its figures are computed.
-    comparison (row of figures) -> a sentence that compares it with its baseline, where it is worse.
+    judge     (session, artifact, request) -> the artifact that `metrics` and `plots` get, changed by the options of `eval` that
+              `judged_by` names: other rows, a reference, a gallery, a target.  None: such options have no effect on it.
+    announce  (session, value, request): prints a note before its metrics are computed.
+    comparison (row of metrics) -> a sentence that compares the model with its baseline if the model is worse.
     plots     name -> (value, settings, *, map) -> Figure: `herd eval --plot`.
     summary   (value, names of the values of text columns) -> the tables of its contents that `herd info` shows; None: its fields.
-    plain     why it has no metrics, or no plots, in a few words; for those without.
-    apply     (session, model, request) -> (Dataset, summary): new rows through it, `herd apply`.
-    imports   (session, request) -> (value, what it is in words): weights of other programs, `herd convert --to`.
-    exports   format -> (path, value): a file that other programs read, `herd convert`; netcdf is written by every command.
-    sample    (session, model, request) -> (Dataset, summary): rows drawn from it, `herd sample`.
-    finish    (session, whole, history, request): saves what the units of all shards make, for kinds of shards.
-    request   the command's request, which a shard's record is read as.
+    plain     the reason why it has no metrics or no plots, in a few words; only for kinds without.
+    apply     (session, model, request) -> (Dataset, summary): the model applied to new rows, `herd apply`.
+    imports   (session, request) -> (value, description): weights of other programs, `herd convert --to`.
+    exports   format -> (path, value): writes a file for other programs, `herd convert`; every command can write netcdf.
+    sample    (session, model, request) -> (Dataset, summary): rows sampled from the model, `herd sample`.
+    finish    (session, whole, history, request): saves the result of the units of all shards, for kinds of shards.
+    request   the command's request class, in which the record of a shard is read.
     """
 
     name: str
@@ -72,11 +72,11 @@ class Kind:
 
     @property
     def version(self) -> int:
-        """The version this program writes."""
+        """The version that this program writes."""
         return len(self.versions)
 
     def type_of(self, version: int, *, where: str | None = None) -> type[Any]:
-        """The dataclass of one version; DataError for a version newer than this program."""
+        """Return the dataclass of one version.  Raises DataError for a version newer than this program."""
         if not 1 <= version <= self.version:
             hint = "update with: pip install --upgrade herdcli"
             raise DataError(
@@ -87,7 +87,7 @@ class Kind:
 
 
 def _plots(module: str, *names: str) -> dict[str, str]:
-    """Plots that are drawn by the functions of the same names in one module."""
+    """Return the paths of plots that are drawn by the functions of the same names in one module."""
     return {name: f"herdcli.evaluation.{module}.{name}" for name in names}
 
 
@@ -96,7 +96,7 @@ OF_REGRESSIONS = ("worse than the mean", "learned nothing", "worse than nearest 
 TARGETS = ("data", "target", "scores", "trace", "kernel")
 GALLERY = ("gallery", "probes", "probe_sets", "gallery_images", "drop_first", "dimensions")
 EXCHANGE = "herdcli.exchange"
-HARMONIUMS: dict[str, Any] = {  # what commands do with an rbm and a dbn alike
+HARMONIUMS: dict[str, Any] = {  # fields that an rbm and a dbn have in common
     "harmonium": True,
     "judge": "herdcli.cli.eval.harmoniums.with_evaluation_rows",
     "apply": "herdcli.cli.apply.harmoniums.apply_rbm",
@@ -212,7 +212,7 @@ KINDS: dict[str, Kind] = {
             verdicts=("not converged", "worse than random", "worse than majority", "no better than chance"),
             findings="herdcli.evaluation.verdicts.herding_findings",
             advice={"worse than random": "more --iterations, or --variant safe"},
-            tolerance=0.0,  # weights are integers, which do not round
+            tolerance=0.0,  # weights are integers, so they have no rounding errors
             plots=_plots("plots.herding_plots", "rates", "gap", "samples"),
         ),
         Kind(
@@ -548,21 +548,21 @@ KINDS: dict[str, Kind] = {
     )
 }
 CHECKPOINT = "checkpoint"
-VERDICT = "herdcli.evaluation.verdicts.verdict_text"  # (kind, row of figures, value) -> `ok`, or what is wrong in a few words
+VERDICT = "herdcli.evaluation.verdicts.verdict_text"  # (kind, row of metrics, value) -> `ok`, or the problem in a few words
 
 
 def kinds_with(what: str) -> list[str]:
-    """The kinds whose page has `metrics`, `plots`, `apply`, `sample`, `imports`, `harmonium` or another of its fields."""
+    """Return the kinds whose entry has `metrics`, `plots`, `apply`, `sample`, `imports`, `harmonium` or another of its fields."""
     return [kind.name for kind in KINDS.values() if getattr(kind, what)]
 
 
 def kinds_exporting(form: str) -> list[str]:
-    """The kinds that can be written in a format of other programs."""
+    """Return the kinds that can be written in a format of other programs."""
     return [kind.name for kind in KINDS.values() if form in kind.exports]
 
 
 def plots_by_kind() -> str:
-    """Every kind's plots, kinds that have the same ones together: `rbm, dbn: filters, trace.  ica: spectra.`"""
+    """Return the plots of all kinds as text, grouping kinds that have the same ones: `rbm, dbn: filters, trace.  ica: spectra.`"""
     kinds: dict[tuple[str, ...], list[str]] = {}
     for name in kinds_with("plots"):
         kinds.setdefault(tuple(KINDS[name].plots), []).append(name)
@@ -570,7 +570,7 @@ def plots_by_kind() -> str:
 
 
 def kind_of(value: Any) -> Kind:
-    """The kind whose newest dataclass `value` is, or is of."""
+    """Return the kind whose newest dataclass is `value`, or the class of `value`."""
     part = value if isinstance(value, type) else type(value)
     path = f"{part.__module__}.{part.__qualname__}"
     for kind in KINDS.values():
@@ -580,7 +580,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def find_kind(name: str, *, where: str | None = None) -> Kind:
-    """The kind of a name read from a file."""
+    """Return the kind with a name that was read from a file."""
     if name not in KINDS:
         hint = "a newer herd may: pip install --upgrade herdcli"
         raise DataError(f"is of kind '{name}', which this herd does not know", where=where, hint=hint)
@@ -588,7 +588,7 @@ def find_kind(name: str, *, where: str | None = None) -> Kind:
 
 
 def upgrade(value: Any, kind: Kind, version: int) -> Any:
-    """Bring a value read in an older version up to the newest."""
+    """Return a value that was read in an older version, upgraded to the newest."""
     for _ in range(version, kind.version):
         value = value.upgrade()
     return value

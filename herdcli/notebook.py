@@ -1,4 +1,4 @@
-"""How a notebook shows an artifact: a small table of its verdict, its settings and the shapes of its arrays, never their numbers."""
+"""The view of an artifact in a notebook: a small table of its verdict, its settings and the shapes of its arrays, never their numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from herdcli.kinds import kind_of
 from herdcli.records import short_repr
 from herdcli.schema import spec_of
 
-MOST_TEXT = 120  # characters of a value
+MOST_TEXT = 120  # the longest value, in characters
 
 
 def artifact_html(value: Any) -> str:
-    """A dataclass of herd as a table in HTML.  Names and texts of data are escaped."""
+    """Return a dataclass of herd as an HTML table.  Names and texts from data are escaped."""
     try:
         name = kind_of(value).name
-    except TypeError:  # a part of an artifact
+    except TypeError:  # the value is a part of an artifact
         name = ""
     rows = [*_verdict_rows(name, value), *_field_rows(value)]
     body = "".join(
@@ -35,21 +35,21 @@ def _escape(text: str) -> str:
 
 
 def _verdict_rows(name: str, value: Any) -> Iterator[tuple[str, str, str]]:
-    """The verdict of the end of training, where such a kind is judged then."""
+    """Yield the verdict at the end of training, for kinds that have one there."""
     if not name:
         return
     from herdcli.evaluation import verdicts
 
     try:
         found, _ = verdicts.quick_verdict(name, value)
-    except HerdError:  # what cannot be judged without options, as classes without validation rows
+    except HerdError:  # no verdict without options, for instance classes without validation rows
         return
     if found is not None:
         yield "verdict", found, verdicts.finding_advice(found, name)
 
 
 def _field_rows(value: Any) -> Iterator[tuple[str, str, str]]:
-    """(name, what it is, what it means) of each field that holds something; of parts one line."""
+    """Yield (name, value, meaning) of each field that is not empty; a nested dataclass gets one line."""
     for declared in fields(value):
         item, spec = getattr(value, declared.name), spec_of(declared)
         if item is None or (isinstance(item, list) and not item):

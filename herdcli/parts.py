@@ -1,7 +1,7 @@
-"""Parts of the program that describe themselves: unit families, selection rules, algorithms, each one class and one line in a table.
+"""Parts of the program that describe themselves (unit families, selection rules, algorithms): each is one class and one line in a table.
 
-A table holds dotted paths and imports nothing, so that help and refusals made from it cost nothing.  What it names is imported when it
-is first used, and must be whole then: a part that lacks something is refused and never replaced by another.
+A table holds dotted paths and imports nothing, so that help and error messages made from it are cheap.  A part is imported when it
+is first used, and must be complete: an incomplete part raises an error and is never replaced by another.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Line(Protocol):
 
 
 class Parts(Mapping[str, Part]):
-    """The parts of a table by their names, each imported and made when it is first asked for; all are of one class, `base`."""
+    """The parts of a table by name; each is imported and instantiated when it is first used.  All are instances of one class, `base`."""
 
     def __init__(self, table: Mapping[str, Line], base: Any) -> None:
         self._table, self._base = table, base
@@ -49,20 +49,23 @@ class Parts(Mapping[str, Part]):
 
 
 def import_named(path: str) -> Any:
-    """What a dotted path names, imported now."""
+    """Import and return the object at a dotted path."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 
 def resolve(path: str, base: type[Any], *values: Any) -> Any:
-    """An object of the class at a dotted path, made of `values`.  Raises IncompletePart unless it has all that `base` asks of it."""
+    """Return an instance of the class at a dotted path, made from `values`.
+
+    Raises IncompletePart unless the instance has all that `base` requires.
+    """
     found = whole(path, base)(*values)
     require_attributes(found, base)
     return found
 
 
 def whole(path: str, base: type[Any]) -> Any:
-    """The class at a dotted path.  Raises IncompletePart unless it derives from `base` and has its methods."""
+    """Return the class at a dotted path.  Raises IncompletePart unless it derives from `base` and has its methods."""
     part = import_named(path)
     if not issubclass(part, base):
         raise IncompletePart(f"{path} is not a {base.__name__}", hint=f"derive it from {base.__module__}.{base.__name__}")
@@ -71,7 +74,7 @@ def whole(path: str, base: type[Any]) -> Any:
 
 
 def having_methods(path: str, protocol: type) -> Any:
-    """The class at a dotted path.  Raises IncompletePart unless it has the methods of a protocol."""
+    """Return the class at a dotted path.  Raises IncompletePart unless it has the methods of a protocol."""
     part = import_named(path)
     lacking = sorted(name for name in methods(protocol) if not callable(getattr(part, name, None)))
     if lacking:
@@ -80,7 +83,7 @@ def having_methods(path: str, protocol: type) -> Any:
 
 
 def methods(protocol: type) -> set[str]:
-    """Names of the methods that a protocol asks for; what it has as properties may be set by an object itself."""
+    """Return the names of the methods that a protocol requires; its properties may be attributes that an object sets itself."""
     found = {name: value for each in reversed(protocol.__mro__) for name, value in vars(each).items()}
     return {name for name, value in found.items() if isinstance(value, FunctionType) and not name.startswith("_")}
 
@@ -93,7 +96,7 @@ def require_complete(part: type) -> None:
 
 
 def require_attributes(found: object, base: type) -> None:
-    """Raise IncompletePart for an object without an attribute that `base` declares and gives no value."""
+    """Raise IncompletePart for an object that lacks an attribute which `base` declares without a value."""
     lacking = [name for name in declared_attributes(base) if not hasattr(found, name)]
     if lacking:
         part = type(found)
@@ -101,7 +104,7 @@ def require_attributes(found: object, base: type) -> None:
 
 
 def declared_attributes(base: type) -> list[str]:
-    """Attributes that a base class annotates and leaves to its parts."""
+    """Return the attributes that a base class annotates without a value."""
     return [name for each in base.__mro__ for name in vars(each).get("__annotations__", ()) if not hasattr(base, name)]
 
 

@@ -1,6 +1,6 @@
-"""`dataclass` as Python has it, but quick to make: comparing, hashing and printing are shared, not compiled for each class.
+"""A `dataclass` decorator that is faster than Python's: comparing, hashing and printing are shared, not compiled for each class.
 
-A command makes some forty classes while it is imported, and half of what that took were these three methods.
+A command creates some forty classes while it is imported, and half of the time went into these three methods.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-LONG = 12  # entries of a list, tens of characters of a text
+LONG = 12  # length limits of printed values: entries of a list, tens of characters of a text
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
     def dataclass(cls=None, /, *, frozen=False, kw_only=False):
-        """A class with the fields it declares, equal, hashed (if frozen) and printed by their values."""
+        """Decorate a class as a dataclass whose instances are compared, hashed (if frozen) and printed by their values."""
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, kw_only=kw_only)
         shared = {"__eq__": _equal, "__hash__": _hash if frozen else None, "__repr__": _text, "_repr_html_": _html}
@@ -36,7 +36,7 @@ def _equal(self: object, other: object) -> bool:
 
 
 def _values_equal(ours: Any, theirs: Any) -> bool:
-    """Are two values equal, arrays and sparse matrices in every entry?"""
+    """Return whether two values are equal, including every entry of arrays and sparse matrices."""
     shape = getattr(ours, "shape", None)
     if ours is theirs or shape != getattr(theirs, "shape", None):
         return ours is theirs
@@ -59,18 +59,18 @@ _notebook_view: Callable[[Any], str] | None = None
 
 
 def set_notebook_view(view: Callable[[Any], str]) -> None:
-    """Let notebooks show every record as the HTML that `view` makes of it."""
+    """Set the function that makes the HTML view of every record in notebooks."""
     global _notebook_view
     _notebook_view = view
 
 
 def _html(self: object) -> str | None:
-    """What a notebook shows; None where nothing was set, so that it shows the text."""
+    """Return the HTML that a notebook shows, or None if no view is set: the notebook then shows the text."""
     return None if _notebook_view is None else _notebook_view(self)
 
 
 def short_repr(value: object) -> str:
-    """A value as Python prints it; arrays and long texts and lists by what they are."""
+    """Return the text of a value as Python prints it; arrays, long texts and long lists are described by type and size."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape and dtype is not None:
         return f"<{'×'.join(map(str, shape))} {dtype}>"

@@ -1,6 +1,6 @@
-"""What the kernel can refuse this process: writing outside a folder, TCP, outliving its parent.  Linux; elsewhere nothing happens.
+"""Restrictions that the kernel can put on this process: no writing outside a folder, no TCP, no outliving its parent.  Linux only.
 
-Landlock: https://docs.kernel.org/userspace-api/landlock.html
+On other systems these functions do nothing.  Landlock: https://docs.kernel.org/userspace-api/landlock.html
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import signal
 import struct
 import sys
 
-RULESET, RULE, RESTRICT = 444, 445, 446  # system calls, the same numbers on every processor
+RULESET, RULE, RESTRICT = 444, 445, 446  # system calls, the same numbers on all processors
 PATH_BENEATH, VERSION = 1, 1
-DEATH_SIGNAL, NO_NEW_PRIVILEGES = 1, 38  # of prctl(2)
+DEATH_SIGNAL, NO_NEW_PRIVILEGES = 1, 38  # arguments of prctl(2)
 WRITE_FILE, REFER, TRUNCATE = 1 << 1, 1 << 13, 1 << 14
 MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
 TCP = 0b11  # bind and connect
 
 
 def write_only_within(folder: str) -> bool:
-    """Refuse this process, from now on and whatever it runs, all writing but in a folder and to /dev/null; whether the kernel can.
+    """Forbid this process and its children to write except in a folder and to /dev/null; return whether the kernel supports it.
 
-    Later threads are bound as well, earlier ones are not.
+    The restriction applies to threads that start later, not to threads that are running.
     """
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(RULESET, None, 0, VERSION)
-    if version < 1:  # an older kernel, or one without it
+    if version < 1:  # an older kernel, or one without Landlock
         return False
     writing = WRITE_FILE | MAKE_AND_REMOVE | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
     attributes = struct.pack("=QQ", writing, TCP)[: 16 if version >= 4 else 8]
@@ -53,10 +53,10 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> bool:
 
 
 def end_with_parent() -> None:
-    """Have this process killed when the one that started it ends, however that is."""
+    """Have this process killed when its parent ends, for whatever reason."""
     if sys.platform == "linux":
         parent = os.getppid()
         with contextlib.suppress(AttributeError, OSError):
             ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before
+        if os.getppid() != parent:  # the parent ended before the call
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,12 +1,12 @@
-"""How the dataclasses that become artifacts declare their arrays: named dimensions that must agree.
+"""Declarations of the arrays in the dataclasses that become artifacts: named dimensions whose lengths must agree.
 
     @dataclass(frozen=True)
     class Rows:
         X: Array = array("n d", "real rows")
         y: Array | None = array("n", "labels", kind="i", optional=True)
 
-`check_arrays(rows)` then refuses a `y` whose length is not `X`'s.  The codec writes from the same
-declaration, and the format's documentation is generated from it.  Fields without `array` are
+`check_arrays(rows)` then raises an error for a `y` whose length is not that of `X`.  The codec uses the same
+declaration, and the documentation of the format is generated from it.  Fields without `array` are
 scalars (attributes), strings, lists of strings, nested dataclasses (groups) or lists of those.
 """
 
@@ -25,19 +25,19 @@ from herdcli.records import dataclass
 Array = NDArray[Any]
 T = TypeVar("T")
 
-TRUTHS = ("False", "True")  # the states of columns that hold nothing else
+TRUTHS = ("False", "True")  # the levels of columns of truth values
 
-LARGEST = 1e100  # of values to learn from: squares occur in sums everywhere, fourth powers over a column's scale
+LARGEST = 1e100  # the largest value to learn from: squares occur in all sums, fourth powers relative to a column's scale
 
-LARGEST_INTEGER = 2**53  # of counts and settings: sums of a thousand of them have 64 bits, and each is a float
-SEED = "seed"  # the one number that may have all 64 bits
+LARGEST_INTEGER = 2**53  # the largest count or setting: a sum of a thousand of them fits in 64 bits, and each is an exact float
+SEED = "seed"  # the only number that may use all 64 bits
 
 KIND_NAMES = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "boolean", "U": "string"}
 
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What a declaration says: dimension names, the dtype kinds allowed, a sentence."""
+    """The declaration of an array: names of dimensions, allowed dtype kinds, and a sentence that describes it."""
 
     dims: tuple[str, ...]
     kinds: str
@@ -61,19 +61,19 @@ def array(
     high: float | None = None,
     dtype: str = "",
 ) -> Any:
-    """A dataclass field holding an array.
+    """Return a dataclass field that holds an array.
 
     dims    names separated by blanks, "C D K"; a digit is a fixed length, "2".
     kind    NumPy dtype kinds allowed.  sparse  a scipy CSR matrix is accepted in its place.
-    finite  no NaN, no infinity.        low, high  least and largest value allowed, which NaN is neither.
-    dtype   what the program reckons in, to which a file's numbers of another size are converted.
+    finite  no NaN, no infinity.        low, high  least and largest value allowed; NaN is refused as well.
+    dtype   the type that the program computes in; numbers of another size in a file are converted to it.
     """
     metadata = {"array": ArraySpec(tuple(dims.split()), kind, doc, sparse, finite, low, high, dtype)}
     return field(default=None, metadata=metadata) if optional else field(metadata=metadata)
 
 
 def convert_to_declared(declared: Field[Any], item: Any) -> Any:
-    """What a file holds for a field, in the type that the program reckons in."""
+    """Convert a value read from a file to the type that the program uses for the field."""
     spec = spec_of(declared)
     if spec is None or not spec.dtype or not isinstance(item, np.ndarray) or item.dtype.kind not in spec.kinds:
         return item
@@ -81,13 +81,15 @@ def convert_to_declared(declared: Field[Any], item: Any) -> Any:
 
 
 def spec_of(declared: Field[Any]) -> ArraySpec | None:
-    """The array declaration of a dataclass field, None for other fields."""
+    """Return the array declaration of a dataclass field, or None for other fields."""
     return declared.metadata.get("array")
 
 
 def join_records(parts: Sequence[T], *dims: str) -> T:
-    """One dataclass of several that differ along some dimensions: arrays that have one of them are laid end to end, in dataclasses
-    inside too; an array that a part lacks is left out.  Everything else is the first part's."""
+    """Join several dataclasses of one class along some dimensions: arrays that have one of these dimensions are concatenated.
+
+    Nested dataclasses are joined too.  An array that one of the parts lacks is left out.  Everything else is taken from the first part.
+    """
     first: Any = parts[0]
     found: dict[str, Any] = {}
     for declared in fields(first):
@@ -104,8 +106,8 @@ def join_records(parts: Sequence[T], *dims: str) -> T:
 def check_arrays(value: Any, *, where: str | None = None, path: str = "") -> None:
     """Raise DataError unless every declared array has its rank, dtype kind, agreeing lengths, and values as declared.
 
-    Dimension names are shared inside one dataclass, not with those nested in it.  What else must hold of the values
-    of a dataclass, it says itself by a method `validate`.
+    Dimension names are shared inside one dataclass, not with those nested in it.  A dataclass checks further conditions on its
+    values in its own method `validate`.
     """
     lengths: dict[str, tuple[int, str]] = {}
     for declared in fields(value):
@@ -162,28 +164,28 @@ def _check_values(name: str, item: Any, spec: ArraySpec, where: str | None) -> N
 
 
 def require_index(name: str, values: Array | None, count: int, of: str, *, low: int = 0) -> None:
-    """Raise DataError unless integers lie in `low` … count − 1, the places of `of`."""
+    """Raise DataError unless all integers are in `low` … count − 1, the range of indices of `of`."""
     if values is not None and values.size and not low <= values.min() <= values.max() < count:
         raise DataError(f"{name} must hold {low} … {count - 1}, {of}")
 
 
 def require_image_shape(shape: Array | None, count: int, name: str = "image_shape", of: str = "columns") -> None:
-    """Raise DataError unless an image, or a lattice, of this height and width has so many places."""
+    """Raise DataError unless an image (or lattice) of this height and width has `count` pixels (or sites)."""
     if shape is not None and int(shape[0]) * int(shape[1]) != count:
         raise DataError(f"{name} {shape[0]}×{shape[1]} does not match the {count} {of}")
 
 
 def require_offsets(name: str, offset: Array, count: int, what: str) -> None:
-    """Raise DataError unless offsets rise from 0 to `count`, the length of the array they divide."""
-    ends = offset.astype(np.int64)  # differences of unsigned numbers would wrap
+    """Raise DataError unless offsets rise from 0 to `count`, the length of the array that they divide."""
+    ends = offset.astype(np.int64)  # differences of unsigned numbers would overflow
     if not ends.size or ends[0] != 0 or ends[-1] != count or (ends[1:] < ends[:-1]).any():
         raise DataError(f"dataset '{name}' does not divide '{what}' into consecutive parts")
 
 
 def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_present: Collection[str] = ()) -> None:
-    """Raise DataError unless all parts have the same lengths along some dimensions, and either all or none of them have some fields.
+    """Raise DataError unless all parts have equal lengths along some dimensions, and each of some fields is in all parts or in none.
 
-    dims  as the arrays of the parts declare them.  fields_present  names of fields that may be None.
+    dims  dimension names that the arrays of the parts declare.  fields_present  names of fields that may be None.
     """
     first: dict[str, object] = {}
     for part in parts:
@@ -202,8 +204,8 @@ def require_alike(parts: Sequence[Any], dims: Collection[str] = (), fields_prese
 def check_like(value: Any, model: Any, *, where: str | None = None, path: str = "") -> None:
     """Raise DataError unless the arrays, lists and dataclasses of `value` have the types and shapes of those of `model`.
 
-    What is empty in `model`, and first axes, may have grown, so may the fields that its class names in `grows`; the axes of a field that
-    it names in `free_axes` have any length; what is None in one may be there in the other.
+    Empty arrays, first axes, and fields that the class lists in `grows` may be longer in `value` than in `model`.  The axes of a field
+    listed in `free_axes` may have any length.  A field may be None in one of the two and present in the other.
     """
     free_axes: Mapping[str, tuple[int, ...]] = getattr(model, "free_axes", {})
     for declared in fields(model):
@@ -231,6 +233,6 @@ def _check_same(name: str, item: Array, model: Array, where: str | None, free: C
 
 
 def find_truth(text: str, levels: Sequence[str]) -> int | None:
-    """The place of a word in any case where the levels are true and false; None for other words and levels."""
+    """Return the index of a word, in any case, if the levels are true and false; return None for other words and levels."""
     folded = [level.casefold() for level in levels]
     return folded.index(text.casefold()) if sorted(folded) == ["false", "true"] and text.casefold() in folded else None

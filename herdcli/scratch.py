@@ -1,4 +1,4 @@
-"""A folder for files in between, gone at the end whatever fails."""
+"""A folder for temporary files, which is removed at the end even after an error."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def scratch_folder(prefix: str = "herd-", within: str | None = None) -> Iterator[str]:
-    """A new folder of this user alone, in $TMPDIR or `within` another one.
+    """Create a folder in $TMPDIR or in `within` that only this user can read; remove it at the end.
 
-    A call that fails while it is removed costs neither the work nor, on the second try, the folder.
+    If removing it fails, no error is raised, and a second attempt is made.
     """
     folder = tempfile.mkdtemp(prefix=prefix, dir=within)
     try:
         yield folder
     finally:
         for _ in range(2):
-            with suppress(OSError):  # of a folder whose descriptor could not be closed, which rmtree closes twice
+            with suppress(OSError):  # the descriptor of a folder could not be closed, and rmtree closes it twice
                 shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Work dealt to several runs: which units of it are whose, and all of them in order again.
+"""Work that is split among several runs: which shard has which units, and how the units of all shards are joined in order.
 
-A unit is a model, run, group, start or block of rows whose result is a function of the problem and of its own number, never of the
-units beside it.  A shard carries the results of its units; what belongs to no unit travels with the first shard.
+A unit is a model, run, group, start or block of rows.  Its result is a function of the problem and of its own number, never of
+other units.  A shard holds the results of its units; results that belong to no unit are in the first shard.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from herdcli.records import dataclass
 
 @dataclass(frozen=True)
 class ShardPlace:
-    """Shard `index`, counted from 1, of `count`: every `count`-th unit is its own."""
+    """Shard `index`, counted from 1, of `count` shards: it has every `count`-th unit."""
 
     index: int = 1
     count: int = 1
@@ -27,27 +27,30 @@ class ShardPlace:
 
     @property
     def name(self) -> str:
-        """As messages have it."""
+        """The name that messages use for the shard."""
         return f"shard {self.index} of {self.count}"
 
     @property
     def first(self) -> bool:
-        """Whether what belongs to no unit is made here."""
+        """Whether this is the first shard, which computes the results that belong to no unit."""
         return self.index == 1
 
     def of(self, units: int) -> range:
-        """The numbers of its units; none where there are more shards than units and it is one of the last."""
+        """Return the numbers of its units; the range is empty for the last shards if there are more shards than units."""
         return range(self.index - 1, units, self.count)
 
     def stretch(self, rows: int) -> tuple[int, int]:
-        """The first of its rows and the one behind its last, of rows that are dealt in stretches.  Raises BadUsage where there are none."""
+        """Return its range of rows as (first, end), end excluded, if rows are split into contiguous ranges.
+
+        Raises BadUsage if there are fewer rows than shards.
+        """
         if rows < self.count:
             raise BadUsage(f"{self.name}: there are {rows} rows", hint=f"--shard {min(self.index, rows)}/{rows}, or fewer shards")
         return rows * (self.index - 1) // self.count, rows * self.index // self.count
 
 
 def parse_shard(text: str) -> ShardPlace:
-    """I/N.  Raises ValueError for anything else."""
+    """Parse the text I/N.  Raises ValueError for anything else."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
     place = ShardPlace(*map(int, match.groups())) if match else ShardPlace(0, 0)
     if not 1 <= place.index <= place.count:
@@ -57,13 +60,13 @@ def parse_shard(text: str) -> ShardPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """What every kind of shard has, besides `parts`, one for each of its units, and mostly `rest`, which only the first shard has."""
+    """The fields of every kind of shard, besides `parts` (one for each of its units) and mostly `rest` (in the first shard only)."""
 
     place: ShardPlace
-    units: int  # of the whole run
+    units: int  # the number of units in the whole run
 
     def validate(self) -> None:
-        """Raise DataError unless there is a part for each unit, and the rest where it belongs."""
+        """Raise DataError unless there is one part for each unit, and `rest` is in the first shard only."""
         parts: list[Any] = getattr(self, "parts", [])
         if self.units < 1 or not 1 <= self.place.index <= self.place.count or len(parts) != len(self.place.of(self.units)):
             raise DataError(f"{self.place.name} has {len(parts)} parts of {self.units}")
@@ -72,7 +75,7 @@ class Shard:
 
 
 def join_shards(shards: Sequence[Any]) -> Any:
-    """All units in their order, of the shards 1 … N in their order."""
+    """Return all units in order, from the shards 1 … N in order."""
     count = len(shards)
     parts = [shards[unit % count].parts[unit // count] for unit in range(shards[0].units)]
     return replace(shards[0], place=ShardPlace(), parts=parts)

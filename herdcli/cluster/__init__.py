@@ -1,1 +1,1 @@
-"""Workers in other processes and on other machines, by way of Dask, which is imported where it is asked for."""
+"""Workers in other processes and on other machines, through Dask, which is imported only where it is needed."""

@@ -1,4 +1,4 @@
-"""Neighbouring blocks whose statistics are added where they are."""
+"""Sums of the statistics of neighbouring blocks, computed where the blocks are stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from herdcli.numerics.block_statistics import Statistics, Sums, SumTree
 
 
 def chunk_sums(blocks: Sequence[Any], statistics: Statistics, skipped: int) -> list[tuple[int, Sums]]:
-    """The entries of the tree of a chunk's blocks; where the first few are left out, each of the others is one."""
+    """Return the entries of the summation tree for the blocks of a chunk.
+
+    If the first `skipped` blocks are left out, every other block is an entry of its own.
+    """
     tree = SumTree()
     if skipped:
         return [(1, statistics(block)) for block in blocks[skipped:]]

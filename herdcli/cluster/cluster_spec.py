@@ -1,4 +1,4 @@
-"""--cluster WHERE and what belongs to it, as typed: imports nothing of Dask, which is there for whoever uses it."""
+"""The value of --cluster and the options that belong to it; this module does not import Dask, so commands without a cluster can use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FORMS = "local:N, tcp://HOST:PORT, tls://HOST:PORT, slurm:N, pbs:N, sge:N, lsf:N
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """Workers of `kind`: so many (`count`) that are begun for this run, or those of the scheduler at `address`."""
+    """Workers of one `kind`: either `count` workers that are started for this run, or those of the scheduler at `address`."""
 
     kind: str  # local, running, slurm, pbs, sge, lsf, kubernetes
     count: int | None = None
@@ -23,7 +23,11 @@ class ClusterAddress:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """The options of a cluster.  options  KEY=VALUE, in their order; retries  of a unit that failed; mixed  BLAS kernels are let be."""
+    """The options of a cluster.
+
+    options  the KEY=VALUE settings in their order.  retries  the repetitions of a unit that failed.
+    mixed    workers with different BLAS kernels are accepted.
+    """
 
     where: ClusterAddress
     options: tuple[tuple[str, str], ...] = ()
@@ -32,7 +36,7 @@ class ClusterOptions:
 
 
 def parse_cluster(text: str) -> ClusterAddress:
-    """What was typed after --cluster.  Raises ValueError for anything else."""
+    """Parse the text after --cluster.  Raises ValueError for anything else."""
     if re.fullmatch(r"(tcp|tls)://[^\s/]+:\d{1,5}", text):
         return ClusterAddress("running", address=text)
     match = re.fullmatch(r"(local|slurm|pbs|sge|lsf|kubernetes):(\d{1,6})", text, re.ASCII)
@@ -42,7 +46,7 @@ def parse_cluster(text: str) -> ClusterAddress:
 
 
 def parse_setting(text: str) -> tuple[str, str]:
-    """KEY=VALUE.  Raises ValueError for anything else."""
+    """Parse KEY=VALUE.  Raises ValueError for anything else."""
     key, equals, value = text.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z][\w-]*", key):
         raise ValueError("is not of the form KEY=VALUE")

@@ -1,7 +1,7 @@
-"""Iterated work on rows: workers keep blocks of them, and each round sends parameters and adds statistics in the fixed tree.
+"""Iterations over rows on a cluster: workers keep blocks of rows, and each round sends parameters and adds statistics in a fixed tree.
 
-A chunk is 2^k neighbouring blocks, which one worker keeps; it adds their statistics as the tree does, and sends one entry of it.  What a
-worker kept and took with it is sent to another from the rows here, so that rounds lose and count nothing twice.
+A chunk is 2^k neighbouring blocks, kept by one worker.  The worker adds their statistics in tree order and sends one entry of it.
+If a worker is lost, this process sends the rows of its chunks to another worker.  So no round loses a block or counts it twice.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from herdcli.errors import HerdError, Unavailable
 from herdcli.numerics.block_statistics import BlockSource, RemoteSource, Statistics, Sums
 from herdcli.records import dataclass
 
-CHUNK = 64  # blocks at most
-ROOM = 1 << 27  # bytes of a chunk at most, where a block is not more: they are put together here, and travel as one
-SHARED = 1 << 16  # bytes of statistics from which on blocks are not sent them one by one
-EACH = 4  # chunks of a worker at least, where there are as many blocks: so the last ones to come in are few
+CHUNK = 64  # most blocks in a chunk
+ROOM = 1 << 27  # most bytes in a chunk, unless one block is larger: its blocks are put together here and sent as one
+SHARED = 1 << 16  # statistics of this many bytes are not sent separately for each block
+EACH = 4  # least chunks per worker, if there are enough blocks: then few chunks remain at the end of a round
 
 
 @dataclass
 class RemoteBlocks(RemoteSource):
-    """The blocks of a source on the workers of a farm, as a `numerics.block_statistics.RemoteSource`."""
+    """The blocks of a source on the workers of a cluster, as a `numerics.block_statistics.RemoteSource`."""
 
     source: BlockSource
     farm: WorkerPool
-    size: int  # blocks of a chunk
+    size: int  # number of blocks in a chunk
     retries: int
-    kept: dict[int, Any] = field(default_factory=dict)  # chunk -> its rows, with a worker
+    kept: dict[int, Any] = field(default_factory=dict)  # chunk -> its rows on a worker
     owner: dict[int, str] = field(default_factory=dict)
-    round: str = ""  # the digest of the statistics that are asked for
+    round: str = ""  # the digest of the requested statistics
     out: dict[Any, tuple[int, str]] = field(default_factory=dict)  # task -> chunk, round
     found: dict[int, list[tuple[int, Sums]]] = field(default_factory=dict)
-    begun: set[int] = field(default_factory=set)  # chunks that are under way in this round, or found and not yet taken
+    begun: set[int] = field(default_factory=set)  # chunks that are computed in this round, or computed and not yet returned
     failures: Counter[int] = field(default_factory=Counter)
     asked: bytes = b""
-    shared: Any = None  # the same with a worker, whom others have it from
+    shared: Any = None  # a copy of `asked` on a worker, from which the other workers fetch it
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return self.source.count
 
     def take(self, first: int, last: int) -> Any:
-        """Blocks first … last − 1, for whoever needs rows here."""
+        """Return the blocks first … last − 1 in this process."""
         return self.source.take(first, last)
 
     def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
-        """The entries of the tree of the rest of the chunk that `first` is in."""
+        """Return the entries of the tree for the rest of the chunk that contains block `first`."""
         asked = serialization.serialize(statistics)
         digest = hashlib.sha256(asked).hexdigest()
         if digest != self.round:
@@ -70,7 +70,7 @@ class RemoteBlocks(RemoteSource):
         return self.found.pop(wanted[0])
 
     def _drop_pending(self) -> None:
-        """Give up what was asked in the round before and has not come in, as where a step was too long."""
+        """Drop the pending tasks of the previous round, for instance after a step that was too long."""
         self.found.clear()
         self.out.clear()
         self.begun.clear()
@@ -83,9 +83,10 @@ class RemoteBlocks(RemoteSource):
         self.out[future] = chunk, self.round
 
     def _statistics_request(self, chunk: int) -> Any:
-        """The statistics as bytes; where those are many, a copy that leaves this process once a round, and again where it was lost.
+        """Return the statistics as bytes; if they are large, return a copy on a worker.
 
-        Workers have it from one another, so that it need not come from here with every block.
+        The copy is sent once per round, and again if it is lost.
+        Workers fetch the copy from one another, so that this process does not send it with every block.
         """
         if len(self.asked) < SHARED:
             return self.asked
@@ -94,7 +95,7 @@ class RemoteBlocks(RemoteSource):
         return self.asked if self.shared is None else self.shared
 
     def _with_a_worker(self, chunk: int) -> Any:
-        """The rows of a chunk, with the worker that has the fewest where nobody has them."""
+        """Return the rows of a chunk on a worker; if no worker has them, send them to the worker with the fewest chunks."""
         held = self.kept.get(chunk)
         if held is not None and held.status == "finished":
             return held
@@ -109,7 +110,7 @@ class RemoteBlocks(RemoteSource):
         return held
 
     def _receive_result(self, future: Any, first: int) -> None:
-        """What a task found; its chunk is asked for again where a worker was lost."""
+        """Store the result of a task; request the chunk again if its worker was lost."""
         known = self.out.pop(future, None) if future is not None else None
         if known is None:
             return
@@ -121,7 +122,7 @@ class RemoteBlocks(RemoteSource):
             self.found[chunk] = [(size, sums) for size, sums in serialization.deserialize(reply["sums"])]
             return
         if reply is None:
-            self.kept.pop(chunk, None)  # it may have gone with the answer
+            self.kept.pop(chunk, None)  # the rows may be lost together with the answer
             self.shared = None
             reply = {"failed": "the workers that had it ended"} if future.status == "error" else None
         if reply is not None:
@@ -129,7 +130,7 @@ class RemoteBlocks(RemoteSource):
         self._submit(chunk, max(0, first - chunk * self.size))
 
     def _raise_failure(self, chunk: int, reply: dict[str, Any]) -> None:
-        """Raise what went wrong, unless it may be tried again."""
+        """Raise the error of a task, unless the task may be retried."""
         if "differs" in reply:
             refuse_differences("that came last", reply["differs"])
         if "singular" in reply:
@@ -143,17 +144,17 @@ class RemoteBlocks(RemoteSource):
 
 @dataclass
 class TransientBlocks(RemoteBlocks):
-    """Blocks that are of one round alone: they go out with what is asked of them, each by itself, and no worker keeps them."""
+    """Blocks that exist for one round only: each is sent with its request, and no worker keeps them."""
 
     def _with_a_worker(self, chunk: int) -> Any:
-        """The rows of a block, as bytes, for one worker after another."""
+        """Return the rows of a block as bytes; blocks go to the workers in turn."""
         here = sorted(self.farm.some())
         self.owner[chunk] = here[chunk % len(here)]
         return serialization.serialize(list(self.source.take(chunk, chunk + 1)))
 
 
 def error_from_reply(reply: dict[str, Any]) -> HerdError:
-    """What a worker ended with, as if it had been here."""
+    """Return the error that a worker reported, as if it had been raised here."""
     from herdcli import errors
 
     made: HerdError = getattr(errors, reply["error"], HerdError)(reply["message"], where=reply["where"], hint=reply["hint"])
@@ -161,7 +162,7 @@ def error_from_reply(reply: dict[str, Any]) -> HerdError:
 
 
 def chunk_size(blocks: int, workers: int, bytes: int) -> int:
-    """Blocks, of so many bytes each, of a chunk: a power of two, of which every worker gets some."""
+    """Return the number of blocks in a chunk, for blocks of `bytes` bytes: a power of two that leaves some chunks for every worker."""
     size = CHUNK
     while size > 1 and (blocks < size * workers * EACH or size * bytes > ROOM):
         size //= 2
@@ -169,7 +170,10 @@ def chunk_size(blocks: int, workers: int, bytes: int) -> int:
 
 
 def distribute_blocks(source: BlockSource, pool: WorkerPool, retries: int, *, passing: bool = False) -> RemoteBlocks:
-    """The blocks of a source, to be kept by workers once they are asked for; passing: its blocks are others in each round."""
+    """Return the blocks of a source for use on workers, which keep them after the first request.
+
+    passing  the blocks are different in each round.
+    """
     if passing:
         return TransientBlocks(source, pool, 1, retries)
     block = len(serialization.serialize(list(source.take(0, 1))))

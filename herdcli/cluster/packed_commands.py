@@ -1,4 +1,4 @@
-"""A command line as workers get it: its files are found by each of them, or sent."""
+"""A command line for workers: each of its files is found by every worker, or is sent."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.cluster.worker_pool import WorkerPool
 
-MOST_SENT = 4_000_000_000  # bytes of a file that are sent to workers which do not see it
+MOST_SENT = 4_000_000_000  # most bytes of a file that is sent to workers which cannot see it
 
 
 @dataclass
 class PackedCommand:
-    """A command and its arguments, files as dictionaries (`worker_tasks.File`), and those that workers are sent."""
+    """A command and its arguments; files are dictionaries (`worker_tasks.File`), and some are sent to the workers."""
 
     words: list[Any]
     files: list[worker_tasks.File] = field(default_factory=list)
@@ -30,7 +30,7 @@ class PackedCommand:
     _sending: bool = False
 
     def add(self, text: str, stdin: str | None) -> None:
-        """A word that may name a file, or end with a name after a colon.  stdin  the file that has its bytes."""
+        """Add a word that may be a file name, or end with one after a colon.  stdin  the file with the bytes of standard input."""
         path = stdin if text == "-" and stdin else text
         form, colon, rest = text.partition(":")
         if os.path.exists(path):
@@ -49,7 +49,7 @@ class PackedCommand:
         return self.files[-1]
 
     def place(self, pool: WorkerPool) -> None:
-        """Look whether all workers see the files; if not, send them."""
+        """Check whether all workers see the files; if not, send the files."""
         blind = {
             address: seen
             for address, seen in pool.ask_all_workers(worker_tasks.visible_files, self.files).items()
@@ -63,12 +63,12 @@ class PackedCommand:
         self.send(pool)
 
     def send(self, pool: WorkerPool) -> None:
-        """Have the files' bytes on several workers from now on.  Raises what cannot be sent."""
+        """Put the bytes of the files on several workers.  Raises an error for files that cannot be sent."""
         self._sending = True
         self._sent = {file["sha256"]: pool.client.scatter(_file_digest(file), broadcast=True, hash=False) for file in self.files}
 
     def sent(self, pool: WorkerPool) -> dict[str, Any]:
-        """Files that are with the workers, by their digest; sent again where their last holder is gone."""
+        """Return the files on the workers by their digests; a file whose last holder is lost is sent again."""
         if self._sending and any(future.status in ("lost", "cancelled", "error") for future in self._sent.values()):
             self.send(pool)
         return self._sent
@@ -94,7 +94,7 @@ def _file_digest(file: worker_tasks.File) -> bytes:
 
 
 def spool_stdin() -> str:
-    """Standard input put into a file, which workers can read too."""
+    """Write standard input to a file, which workers can read too, and return its path."""
     handle, path = tempfile.mkstemp(prefix="herd-stdin-")
     with os.fdopen(handle, "wb") as target:
         shutil.copyfileobj(sys.stdin.buffer, target)

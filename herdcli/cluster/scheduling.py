@@ -1,7 +1,7 @@
-"""Units of work dealt to the workers of a cluster, as an algorithm whose steps are shards that come in.
+"""Scheduling of units of work on the workers of a cluster, as an algorithm; each step waits for one shard.
 
-Every shard is the command itself under --shard, so that what the workers make and what `herd merge` would join are the same bytes.  The
-state holds the shards that are done, each once, whoever made it and however often it was begun.
+Every shard is the command itself under --shard, so that the workers' results and the input of `herd merge` are the same bytes.  The
+state holds each finished shard once, no matter which worker computed it and how often it was started.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ from herdcli.iterate import stop_requested
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-LEAST, EACH = 32, 4  # shards of a run with many units, and of each worker where those are many: one that is lost costs little
-AT_ONCE = 3  # shards that a worker has been given, of which it does one
+LEAST, EACH = 32, 4  # shards of a run with many units, at least, and shards per worker if there are many workers: a lost shard costs little
+AT_ONCE = 3  # shards assigned to a worker, which computes one at a time
 
 
 @dataclass
 class SchedulingState:
-    """The shards that are done, in the order they came in: their numbers from 0 and their bytes."""
+    """The finished shards, in the order of their arrival: their numbers from 0 and their bytes."""
 
     step: int
-    count: int  # of all
+    count: int  # number of all shards
     number: list[int] = field(default_factory=list)
     made: list[Array] = field(default_factory=list)  # uint8
 
 
 @dataclass(frozen=True)
 class ShardScheduling:
-    """`count` shards on the workers of a farm; a run that goes on keeps to the number that it was begun with."""
+    """`count` shards on the workers of a cluster; a resumed run keeps the number of shards that it started with."""
 
     count: int
     farm: WorkerPool
     program: str  # the group of commands, as module:name
     words: PackedCommand
     retries: int
-    out: dict[Any, int] = field(default_factory=dict)  # tasks and the shards they make
+    out: dict[Any, int] = field(default_factory=dict)  # tasks and the shards that they compute
     failures: dict[int, int] = field(default_factory=dict)
     warned: list[str] = field(default_factory=list)
     state = SchedulingState  # the type of its states
 
     def init(self) -> SchedulingState:
-        """Nothing done."""
+        """Return the state in which no shard is finished."""
         return SchedulingState(0, self.count)
 
     like = init
 
     def memory(self) -> int:
-        """The shards, whose size nobody knows before."""
+        """Return the memory for the shards, whose size is not known in advance."""
         return 0
 
     def done(self, state: SchedulingState) -> bool:
-        """Whether all shards have come in."""
+        """Return whether all shards are finished."""
         return state.step >= state.count
 
     def step(self, state: SchedulingState) -> SchedulingState:
-        """Wait until a shard has come in."""
+        """Wait until a shard is finished."""
         self._assign_shards(state)
         while not stop_requested():
             future = self.farm.wait()
@@ -78,7 +78,7 @@ class ShardScheduling:
         return state
 
     def _assign_shards(self, state: SchedulingState) -> None:
-        """Give out what is neither done nor given, a few for each worker."""
+        """Submit shards that are neither finished nor running, a few for each worker."""
         if not self.farm.there:
             return
         room = AT_ONCE * max(1, len(self.farm.workers())) - len(self.out)
@@ -93,12 +93,12 @@ class ShardScheduling:
         self.out[future] = number
 
     def _taken(self, future: Any, number: int) -> Array | None:
-        """The bytes of a shard; None where it has to be made again.  Raises what cannot be mended by that."""
+        """Return the bytes of a shard, or None if it has to be computed again.  Raises errors that another attempt cannot fix."""
         if future.status == "error":
             self._again(number, "the workers that had it ended")
             return None
         reply = self.farm.answer(future)
-        if reply is None:  # or a file that was sent went with its one holder
+        if reply is None:  # or the only holder of a file that was sent is lost
             return None
         if "made" in reply:
             self.warned.extend(reply["warned"])
@@ -114,7 +114,7 @@ class ShardScheduling:
         return None
 
     def _again(self, number: int, why: str) -> None:
-        """Let a shard be dealt once more.  Raises Unavailable where it failed too often."""
+        """Let a shard be computed again.  Raises Unavailable if it failed too often."""
         self.failures[number] = self.failures.get(number, 0) + 1
         if self.failures[number] > self.retries:
             times = f"{self.failures[number]} times" if self.retries else "once"
@@ -122,15 +122,15 @@ class ShardScheduling:
         self.farm.note(f"shard {number + 1} is repeated: {why}")
 
     def progress(self, state: SchedulingState) -> RunProgress:
-        """Shards that have come in."""
+        """Return the number of finished shards."""
         return RunProgress(state.step, state.count, f"{len(self.farm.workers())} workers")
 
     def result(self, state: SchedulingState) -> list[bytes]:
-        """The bytes of all shards in their order."""
+        """Return the bytes of all shards in order."""
         order = np.argsort(state.number)
         return [state.made[place].tobytes() for place in order]
 
 
 def shard_count(units: int, workers: int) -> int:
-    """Into how many shards a run is divided: one a unit, or fewer where those are many, since what comes before units is done for each."""
+    """Return the number of shards of a run: one per unit, or fewer if there are many units, because each shard repeats the preparation."""
     return min(units, max(LEAST, EACH * workers))

@@ -1,6 +1,6 @@
-"""Values as bytes: dataclasses of this package, dictionaries, lists, texts, numbers, and arrays as they lie in memory; no pickle.
+"""Serialization without pickle, for dataclasses of this package, dictionaries, lists, texts, numbers, and arrays with their raw bytes.
 
-A line of JSON says what there is, by import path and name; the arrays follow it, each at a multiple of 64 bytes.
+A line of JSON describes the value, with import paths and names; the arrays follow it, each at a multiple of 64 bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ALIGNED = 64
 
 
 def serialize(value: object) -> bytes:
-    """The bytes of a value.  Raises TypeError for what is none of the above."""
+    """Return the bytes of a value.  Raises TypeError for a value of any other type."""
     arrays: list[np.ndarray[Any, Any]] = []
     shape = _describe(value, arrays)
     sizes = [[array.dtype.str, list(array.shape)] for array in arrays]
@@ -28,7 +28,7 @@ def serialize(value: object) -> bytes:
 
 
 def deserialize(content: bytes, *, own: bool = True) -> Any:
-    """The value again.  own  whether its arrays are; else they are views of the bytes, to be read."""
+    """Return the value of serialized bytes.  own  whether its arrays own their memory; otherwise they are read-only views of the bytes."""
     length = int(content[:ALIGNED])
     shape, sizes = json.loads(content[ALIGNED : ALIGNED + length])
     at, arrays = ALIGNED + _round_up(length), []
@@ -70,7 +70,7 @@ def _rebuild(shape: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
             raise TypeError(f"{module} is not of this package")
         kind = getattr(import_module(module), name)
         if not (isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module):
-            raise TypeError(f"{module}:{name} is not a dataclass of this package")  # a function would be called
+            raise TypeError(f"{module}:{name} is not a dataclass of this package")  # otherwise a function could be called
         return kind(**{field: _rebuild(item, arrays) for field, item in shape["fields"].items()})
     if "dict" in shape:
         return {name: _rebuild(item, arrays) for name, item in shape["dict"].items()}

@@ -1,8 +1,8 @@
-"""Clusters that are begun for one run, and those that are there already: a scheduler's address, and how its workers are kept going.
+"""Clusters that are started for one run, and existing ones: the address of a scheduler, and the supervision of its workers.
 
-local        a scheduler in this process and worker processes of this machine, begun again where one ends
-slurm, …     jobs by way of dask_jobqueue
-running      somebody's scheduler, whose workers are left as they are
+local        a scheduler in this process and worker processes on this machine, which are restarted when one ends
+slurm, …     jobs submitted through dask_jobqueue
+running      an existing scheduler, whose workers are not changed
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from herdcli.cluster.cluster_spec import ClusterAddress
 
 SECURITY = {"tls_ca_file": "tls_ca_file", "tls_cert": "tls_client_cert", "tls_key": "tls_client_key"}
-OWN = (*SECURITY, "wait")  # keys that mean the same everywhere; `wait`, seconds to wait for workers
-WAIT = {"local": 60.0, "running": 30.0}  # of others
+OWN = (*SECURITY, "wait")  # keys with the same meaning for every kind of cluster; `wait`: seconds to wait for workers
+WAIT = {"local": 60.0, "running": 30.0}  # for the kinds that are not queues
 QUEUED = 600.0
 SUBMIT = {"slurm": "sbatch", "pbs": "qsub", "sge": "qsub", "lsf": "bsub"}
-UNWATCHED = {  # what Dask looks at in a worker a hundred times a second takes a tenth of its time from short tasks
+UNWATCHED = {  # Dask's hundred checks of a worker per second take a tenth of its time from short tasks
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
     "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
 }
-MEMORY = 4_000_000_000  # of a job, where --max-memory is not given
+MEMORY = 4_000_000_000  # bytes for a job without --max-memory
 INSTALL = "pip install 'herdcli[dask]'"
 
 
 @dataclass(frozen=True)
 class WorkerSize:
-    """What a worker has.  memory  bytes, None where that was not said;  threads  that it computes with."""
+    """The resources of a worker.  memory  in bytes, None if it was not given;  threads  the number of threads that it computes with."""
 
     threads: int
     memory: int | None
@@ -48,18 +48,18 @@ class WorkerSize:
 
 @dataclass
 class Cluster:
-    """A scheduler.  keep  sees to it that workers which ended are begun again, and says of how many that is so."""
+    """A scheduler.  keep  restarts workers that ended and returns the number of those that were restarted."""
 
-    address: Any  # or an object of Dask's that clients connect to
+    address: Any  # or an object of Dask that clients connect to
     security: Any = None
     keep: Callable[[], int] = field(default=lambda: 0)
-    why: Callable[[], str] = field(default=lambda: "")  # the last words of a worker that ended
+    why: Callable[[], str] = field(default=lambda: "")  # the last log line of a worker that ended
     dashboard: str | None = None
 
 
 @contextlib.contextmanager
 def start_cluster(options: ClusterOptions, size: WorkerSize) -> Iterator[Cluster]:
-    """The cluster that was asked for; what this process began ends with the body."""
+    """Start or find the requested cluster; the parts that this process started are stopped at the end of the body."""
     with _require_dask(), plain_start_errors(options.where):
         import distributed  # noqa: F401
     _silence_logs()
@@ -74,7 +74,7 @@ def start_cluster(options: ClusterOptions, size: WorkerSize) -> Iterator[Cluster
 
 
 def _temporary_directory(folder: str) -> contextlib.AbstractContextManager[Any]:
-    """Dask's temporary files in a folder that goes when the run does; its scheduler and client do not watch themselves."""
+    """Put Dask's temporary files in a folder that is removed at the end of the run; turn off self-monitoring of scheduler and client."""
     import dask
 
     watched = {"distributed.admin.tick.interval": "1s", "distributed.worker.profile.enabled": False}
@@ -83,12 +83,12 @@ def _temporary_directory(folder: str) -> contextlib.AbstractContextManager[Any]:
 
 
 def last_option(options: ClusterOptions, name: str) -> str | None:
-    """The last value of a setting."""
+    """Return the last value of a setting."""
     return next((value for key, value in reversed(options.options) if key == name), None)
 
 
 def worker_timeout(options: ClusterOptions) -> float:
-    """Seconds to wait for workers."""
+    """Return the seconds to wait for workers."""
     text = last_option(options, "wait")
     try:
         return float(text) if text is not None else WAIT.get(options.where.kind, QUEUED)
@@ -108,7 +108,7 @@ def _require_dask() -> Iterator[None]:
 
 @contextlib.contextmanager
 def plain_start_errors(where: ClusterAddress) -> Iterator[None]:
-    """A line in the place of whatever a cluster that does not start raises."""
+    """Replace any error of a cluster that does not start by a one-line error."""
     try:
         yield
     except (HerdError, ImportError, KeyboardInterrupt, GeneratorExit):
@@ -124,7 +124,7 @@ def _error_line(error: BaseException) -> str:
 
 
 def _silence_logs() -> None:
-    """What Dask logs is for its developers; what its users must know is said by the run."""
+    """Silence the logs of Dask, which are for its developers; the run reports everything that users need to know."""
     import logging
 
     for name in ("distributed", "tornado", "asyncio", "bokeh", *logging.root.manager.loggerDict):
@@ -133,7 +133,7 @@ def _silence_logs() -> None:
 
 
 def _tls_settings(options: ClusterOptions) -> Any:
-    """TLS of clients, schedulers and workers, where any of its files is named."""
+    """Return the TLS settings of clients, schedulers and workers, if any of the TLS files is given."""
     given = {name: last_option(options, name) for name in SECURITY}
     if not any(given.values()):
         if (options.where.address or "").startswith("tls://"):
@@ -155,7 +155,7 @@ def _tls_settings(options: ClusterOptions) -> Any:
 
 
 def keyword_options(options: ClusterOptions) -> dict[str, Any]:
-    """KEY=VALUE as keywords: numbers, true, false and none are what they say; a key given twice is a list."""
+    """Return KEY=VALUE settings as keywords: numbers, true, false and none are converted; a key given twice becomes a list."""
     found: dict[str, Any] = {}
     for key, text in options.options:
         if key in OWN:
@@ -184,7 +184,7 @@ def _connect_running(options: ClusterOptions, size: WorkerSize, security: Any, f
 
 @contextlib.contextmanager
 def _start_local(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
-    """A scheduler in a thread of this process; it listens on this machine's own address alone, as do the workers."""
+    """Start a scheduler in a thread of this process; scheduler and workers listen only on this machine's own address."""
     from distributed import LocalCluster
 
     unknown = sorted(set(keyword_options(options)) - {"host", "dashboard_address", "scheduler_port"})
@@ -219,7 +219,7 @@ def _start_local(options: ClusterOptions, size: WorkerSize, security: Any, folde
 
 
 def _last_log_line(folder: str) -> str:
-    """The last line of the first worker's log."""
+    """Return the last line of the first worker's log."""
     with open(os.path.join(folder, "worker-0.log"), encoding="utf-8", errors="replace") as log:
         lines = [line.strip() for line in log if line.strip()]
     return lines[-1][:200] if lines else "without a word"
@@ -234,9 +234,9 @@ def _has_dashboard() -> bool:
 def _start_worker_process(
     address: str, host: str, number: int, size: WorkerSize, folder: str, options: ClusterOptions
 ) -> subprocess.Popen[bytes]:
-    """A worker process of this machine.  It has a session of its own: a Ctrl-C is the command's to answer."""
+    """Start a worker process on this machine, in a session of its own, so that only the command receives Ctrl-C."""
     words = [address, "--no-nanny", "--nthreads", "1", "--host", host, "--no-dashboard", "--memory-limit", "0", "--death-timeout", "20"]
-    words += ["--dashboard-address", f"{host}:0"]  # of its HTTP server, which is there without a dashboard too, and would listen everywhere
+    words += ["--dashboard-address", f"{host}:0"]  # the HTTP server runs even without a dashboard, and would listen everywhere
     words += ["--local-directory", folder]
     for name in SECURITY if last_option(options, "tls_ca_file") else ():
         words += [f"--{name.replace('_', '-')}", str(last_option(options, name))]
@@ -246,14 +246,14 @@ def _start_worker_process(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # what a worker that is killed leaves goes with the cluster
+            # the files of a worker that is killed are removed with the cluster
             env=UNWATCHED | os.environ | {"TMPDIR": folder},
             start_new_session=True,
         )
 
 
 def queue_job_options(kind: str, size: WorkerSize) -> dict[str, Any]:
-    """What a job of a queue asks for: one worker of one task at a time, with the processors for its threads."""
+    """Return the resources that a queued job requests: one worker that runs one task at a time, with processors for its threads."""
     memory = size.memory or MEMORY
     asked: dict[str, Any] = {"cores": 1, "processes": 1, "memory": memory, "python": sys.executable}
     megabytes = -(-memory // 1_000_000)
@@ -271,7 +271,7 @@ def queue_job_options(kind: str, size: WorkerSize) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _start_queue(options: ClusterOptions, size: WorkerSize, security: Any, folder: str) -> Iterator[Cluster]:
-    """Jobs of a queue.  The scheduler is in this process, and must be reached from other machines: where, the user says."""
+    """Start jobs of a queue.  The scheduler is in this process, and other machines must reach it at an address that the user gives."""
     import dask_jobqueue
 
     kind, wanted = options.where.kind, keyword_options(options)
@@ -305,12 +305,12 @@ def _start_queue(options: ClusterOptions, size: WorkerSize, security: Any, folde
         cluster.scale(jobs=options.where.count)
         yield Cluster(cluster, security, keep, dashboard=cluster.dashboard_link if _has_dashboard() else None)
     finally:
-        with contextlib.suppress(Exception):  # of jobs that were never begun
+        with contextlib.suppress(Exception):  # jobs that never started
             cluster.close()
 
 
 def _reporting_cluster(cluster: Any, refused: list[str]) -> Any:
-    """A kind of cluster that says why a job was not taken, which Dask logs and tries again."""
+    """Return a class of clusters that records why a job was rejected; Dask only logs the reason and tries again."""
 
     class Job(cluster.job_cls):  # type: ignore[misc]
         async def _submit_job(self, script: str) -> Any:

@@ -1,4 +1,4 @@
-"""The workers of a run as the command sees them: they are counted, held to be of one kind, asked, and missed when they go."""
+"""The workers of a run, seen from the command: it counts them, checks that they agree, sends them tasks and notices lost ones."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from herdcli.cluster.cluster_spec import ClusterOptions
 
 Say = Callable[[str], None]
-LOOK = 0.25  # seconds between looks at what goes on
-GONE = 5.0  # seconds without a scheduler after which it is given up
-FALSE_STARTS = 2  # of each worker, before it is given up
-LOST = (OSError, CancelledError)  # what Dask raises where a worker, or the scheduler, goes while it is spoken with
-EXACT = ("herd", "NumPy", "SciPy")  # what must be equal where the order of every sum is fixed
+LOOK = 0.25  # seconds between checks of the state
+GONE = 5.0  # seconds without a scheduler until the run gives up
+FALSE_STARTS = 2  # failed starts of each worker until it is given up
+LOST = (OSError, CancelledError)  # raised by Dask if a worker or the scheduler is lost during a call
+EXACT = ("herd", "NumPy", "SciPy")  # versions that must be equal if the order of every sum is fixed
 
 
 @dataclass
 class WorkerPool:
-    """A client of the cluster.  exact  sums do not depend on BLAS;  known  addresses of workers that came."""
+    """A client of the cluster.  exact  sums do not depend on BLAS;  known  addresses of the workers that have connected."""
 
     asked: ClusterOptions
     made: Cluster
@@ -45,20 +45,23 @@ class WorkerPool:
 
     @property
     def wanted(self) -> dict[str, str]:
-        """What a worker must have in common with this process."""
+        """The parts of the environment that a worker must share with this process."""
         own = worker_tasks.environment()
         same = self.asked.mixed or self.exact
         return {name: value for name, value in own.items() if name in EXACT or not same}
 
     def submit(self, function: Callable[..., Any], *values: Any, **how: Any) -> Any:
-        """A task; when it has ended, it is in `done`."""
+        """Submit a task; it is put into `done` when it has ended."""
         self.tries += 1
         future = self.client.submit(function, *values, key=worker_tasks.task_key(self.run, self.tries), pure=False, **how)
         future.add_done_callback(self.done.put)
         return future
 
     def wait(self) -> Any:
-        """The next task that has ended; None where none has for a moment.  Raises Unavailable where there is nobody to wait for."""
+        """Return the next task that has ended, or None if none ended for a moment.
+
+        Raises Unavailable if the scheduler or the workers are lost.
+        """
         try:
             return self.done.get(timeout=LOOK)
         except queue.Empty:
@@ -66,7 +69,7 @@ class WorkerPool:
             return None
 
     def answer(self, future: Any) -> Any:
-        """What a task found; None where that went on its way here, with its worker or the scheduler."""
+        """Return the result of a task, or None if it was lost together with its worker or the scheduler."""
         with contextlib.suppress(*LOST):
             if future.status == "finished":
                 return future.result()
@@ -74,15 +77,15 @@ class WorkerPool:
         return None
 
     def kept(self, value: bytes, address: str) -> Any:
-        """A value that a worker keeps; None where the worker went meanwhile."""
+        """Return a value that is stored on a worker, or None if the worker was lost meanwhile."""
         with contextlib.suppress(*LOST):
             return self.client.scatter(value, workers=[address], hash=False, direct=True)
-        time.sleep(LOOK)  # the scheduler does not know it yet
+        time.sleep(LOOK)  # the scheduler has not noticed the loss yet
         self.look()
         return None
 
     def look(self) -> None:
-        """Begin workers anew that ended, say which were lost, and see that the scheduler is there."""
+        """Restart workers that ended, report lost ones, and check that the scheduler is running."""
         self.made.keep()
         if self.there:
             self.gone_since = None
@@ -101,11 +104,11 @@ class WorkerPool:
 
     @property
     def there(self) -> bool:
-        """Whether the scheduler answers."""
+        """Whether the scheduler is connected."""
         return bool(self.client.status == "running")
 
     def ask_all_workers(self, function: Callable[..., Any], *values: Any) -> dict[str, Any]:
-        """What each worker answers; those that go meanwhile answer None."""
+        """Return the answer of each worker; workers that are lost meanwhile answer None."""
         try:
             found: dict[str, Any] = self.client.run(function, *values, on_error="return")
         except LOST as error:
@@ -113,14 +116,14 @@ class WorkerPool:
         return {name: None if isinstance(answer, LOST) else answer for name, answer in found.items()}
 
     def workers(self) -> list[str]:
-        """Addresses of those that are there; while the scheduler does not answer, of those that were."""
+        """Return the addresses of the connected workers; while the scheduler does not answer, the last known ones."""
         try:
             return list(self.client.scheduler_info(n_workers=-1).get("workers", ()))
         except LOST:
             return list(self.known)
 
     def some(self) -> list[str]:
-        """Addresses of workers, once there are any.  Raises Unavailable where none has come for too long."""
+        """Return the addresses of workers as soon as there are any.  Raises Unavailable if none has connected for too long."""
         end = time.monotonic() + worker_timeout(self.asked)
         while not (here := self.workers()):
             if time.monotonic() > end:
@@ -130,7 +133,7 @@ class WorkerPool:
         return here
 
     def await_workers(self) -> None:
-        """Until all are there that were asked for, or some and nothing more comes.  Raises Unavailable where none comes."""
+        """Wait for all requested workers, or until there are some and no more connect.  Raises Unavailable if none connects."""
         wanted = self.asked.where.count or 1
         end, ended = time.monotonic() + worker_timeout(self.asked), 0
         while (here := len(self.workers())) < wanted:
@@ -148,7 +151,7 @@ class WorkerPool:
             self.warn(f"only {here} of the {wanted} workers of --cluster {self.asked.where} started; the run continues with them")
 
     def check(self) -> None:
-        """Raise BadUsage where a worker is of another kind than this process."""
+        """Raise BadUsage if the environment of a worker differs from that of this process."""
         for address, answer in self.ask_all_workers(worker_tasks.environment).items():
             if isinstance(answer, BaseException):
                 hint = "install this version of herd on that machine"
@@ -157,14 +160,14 @@ class WorkerPool:
                 refuse_differences(address, {name: [answer[name], value] for name, value in self.wanted.items() if answer[name] != value})
 
     def end(self) -> None:
-        """Have workers stop what they do for this run, and give it up."""
+        """Stop the workers' tasks for this run, and close the connection."""
         with contextlib.suppress(Exception):
             if self.there and self.asked.where.kind == "running":
                 self.client.run(worker_tasks.stop_units, self.run)
 
 
 def refuse_differences(address: str, differing: dict[str, list[str]]) -> None:
-    """Raise BadUsage where something differs."""
+    """Raise BadUsage if anything differs."""
     if not differing:
         return
     hint = "install the same versions on all machines"
@@ -175,7 +178,10 @@ def refuse_differences(address: str, differing: dict[str, list[str]]) -> None:
 
 @contextlib.contextmanager
 def hire_workers(options: ClusterOptions, size: WorkerSize, *, note: Say, warn: Say, exact: bool = False) -> Iterator[WorkerPool]:
-    """The workers that were asked for, all of one kind.  note, warn  told what a user should know;  exact  as of `WorkerPool`."""
+    """Return the requested workers, after checking that they agree.
+
+    note, warn  receive messages for the user;  exact  as in `WorkerPool`.
+    """
     with start_cluster(options, size) as made:
         from distributed import Client
 

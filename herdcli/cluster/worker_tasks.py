@@ -1,7 +1,7 @@
-"""What runs on a worker: functions that are found by import path, which take and give plain values and the bytes of artifacts.
+"""The functions that run on a worker: they are found by import path, and take and return plain values and the bytes of artifacts.
 
-A unit is the command itself under --shard, in the worker's process; what came of it is the bytes of its shard, or what went wrong, as
-words: exceptions are not sent.
+A unit is the command itself under --shard, in the worker's process.  Its result is the bytes of its shard, or an error as text:
+exceptions are not sent.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from herdcli import iterate
 from herdcli.scratch import scratch_folder
 
 Reply = dict[str, Any]
-File = dict[str, Any]  # path, size, sha256, name, as it was typed, and what stands before it in its word
-_running: dict[str, set[int]] = {}  # threads that work for a run
+File = dict[str, Any]  # path, size, sha256, name (as it was typed), and the text before it in its word
+_running: dict[str, set[int]] = {}  # run -> the threads that work for it
 _stopped: set[str] = set()
 _guard = threading.Lock()
 
 
 @cache
 def environment() -> dict[str, str]:
-    """What decides the bytes that this process makes: versions, and the kernels of BLAS."""
+    """Return the parts of the environment that affect the results of this process: versions, and the BLAS kernels."""
     import numpy as np
-    import scipy.linalg  # loads its BLAS, which is told of too
+    import scipy.linalg  # loads its BLAS, which is reported too
     from threadpoolctl import threadpool_info, threadpool_limits
 
     from herdcli import __version__
 
-    threadpool_limits(1, user_api="blas")  # for good: sums must not depend on the machine's cores
+    threadpool_limits(1, user_api="blas")  # permanently: sums must not depend on the number of cores
     libraries = {
         f"{each['internal_api']} {each['version']} {each.get('architecture')}" for each in threadpool_info() if each["user_api"] == "blas"
     }
@@ -45,7 +45,7 @@ def environment() -> dict[str, str]:
 
 
 def visible_files(files: list[File]) -> list[bool]:
-    """Whether this process sees each file, with the same bytes."""
+    """Return for each file whether this process sees it with the same bytes."""
     return [_sees(each) for each in files]
 
 
@@ -61,7 +61,7 @@ def _sees(file: File) -> bool:
 
 @cache
 def file_digest(path: str, changed: int, inode: int) -> str | None:
-    """SHA-256 in hex of a file's bytes, None of what cannot be read.  changed, inode: another file has others."""
+    """Return the SHA-256 of a file's bytes in hex, or None if it cannot be read.  changed, inode: part of the cache key."""
     try:
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -70,18 +70,18 @@ def file_digest(path: str, changed: int, inode: int) -> str | None:
 
 
 def stop_units(run: str) -> None:
-    """End the units of a run after the step that they are in, and begin no more of them."""
+    """Stop the units of a run after their current step, and start no more of them."""
     with _guard:
         _stopped.add(run)
         iterate.asked.update(dict.fromkeys(_running.get(run, ()), int(signal.SIGTERM)))
 
 
 def run_shard(run: str, program: str, words: list[Any], place: str, wanted: dict[str, str], sent: dict[str, bytes]) -> Reply:
-    """One shard of a command.
+    """Run one shard of a command.
 
-    program where the group of commands is, as module:name.
-    words   the command and its arguments; files among them as dictionaries.    place  I/N.
-    wanted  the census that this process must have.             sent   bytes of files by their digest.
+    program the location of the group of commands, as module:name.
+    words   the command and its arguments; files are dictionaries.    place  I/N.
+    wanted  the environment that this process must have.   sent   bytes of files by their digest.
     """
     differing = environment_differences(wanted)
     if differing:
@@ -95,7 +95,7 @@ def run_shard(run: str, program: str, words: list[Any], place: str, wanted: dict
 
 
 def _scratch_folder() -> str | None:
-    """Where this worker may put files: its own folder, which Dask removes where the worker cannot; elsewhere the usual one."""
+    """Return a folder for temporary files: the worker's own folder, which Dask removes if the worker cannot; elsewhere the usual one."""
     try:
         from distributed import get_worker
 
@@ -105,7 +105,10 @@ def _scratch_folder() -> str | None:
 
 
 def block_sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, str]) -> Reply:
-    """Statistics of the blocks of a chunk, all but the first few, as entries of their tree; both come, and they go, as `wire` has them."""
+    """Return the statistics of a chunk's blocks, all but the first `skipped`, as entries of the summation tree.
+
+    Arguments and results are encoded by `serialization`.
+    """
     import numpy as np
 
     from herdcli.cluster import serialization
@@ -130,13 +133,13 @@ def block_sums(rows: bytes, statistics: bytes, skipped: int, wanted: dict[str, s
 
 
 def environment_differences(wanted: dict[str, str]) -> dict[str, list[str]]:
-    """What this process has otherwise than it should: its own, and what is wanted."""
+    """Return the differences between the environment of this process and the required one, as [own, required]."""
     ours = environment()
     return {name: [ours[name], value] for name, value in wanted.items() if ours[name] != value}
 
 
 def _place_file(file: File, sent: dict[str, bytes], folder: Path) -> str:
-    """Where a file of the arguments is for this process; raises FileNotFoundError where it is nowhere."""
+    """Return the path of a file argument in this process.  Raises FileNotFoundError if the file cannot be found."""
     content = sent.get(str(file["sha256"]))
     if content is None:
         if not _sees(file):
@@ -149,7 +152,7 @@ def _place_file(file: File, sent: dict[str, bytes], folder: Path) -> str:
 
 
 def _run_command(program: str, arguments: list[str], words: list[Any], folder: Path) -> Reply:
-    """The bytes of the artifact that a command makes and what it warned of, or what went wrong."""
+    """Return the bytes of the artifact that a command makes and its warnings, or its error."""
     import click
 
     from herdcli.errors import CannotCreate, HerdError, Interrupted, WriteFailed
@@ -162,7 +165,7 @@ def _run_command(program: str, arguments: list[str], words: list[Any], folder: P
         return {"made": output.read_bytes(), "warned": warned}
     except Interrupted:
         return {"stopped": True}
-    except (CannotCreate, WriteFailed) as error:  # of this machine's disk; another one may have room
+    except (CannotCreate, WriteFailed) as error:  # the fault of this machine's disk; another machine may have space
         return {"failed": f"on a worker, {error}"}
     except HerdError as error:
         return {
@@ -178,7 +181,7 @@ def _run_command(program: str, arguments: list[str], words: list[Any], folder: P
 
 
 def _original_name(where: str | None, words: list[Any], folder: Path) -> str | None:
-    """A place as the user knows it, who typed the file's name."""
+    """Return a location with the file name that the user typed."""
     for word in words if where is not None else ():
         if isinstance(word, dict):
             here = folder / str(word["sha256"])[:16] / os.path.basename(word["path"])
@@ -188,7 +191,7 @@ def _original_name(where: str | None, words: list[Any], folder: Path) -> str | N
 
 @contextlib.contextmanager
 def _count_thread(run: str) -> Iterator[None]:
-    """This thread among those that work for a run."""
+    """Count this thread among those that work for a run, while the body runs."""
     own = threading.get_ident()
     with _guard:
         _running.setdefault(run, set()).add(own)
@@ -203,10 +206,10 @@ def _count_thread(run: str) -> Iterator[None]:
 
 
 def describe_differences(differing: dict[str, list[str]]) -> str:
-    """What a worker has, and what this process has."""
+    """Describe the values of a worker and those of this process as text."""
     return "; ".join(f"{name} {theirs}, here {ours}" for name, (theirs, ours) in differing.items())
 
 
 def task_key(*parts: object) -> str:
-    """The name of a task."""
+    """Return the name of a task."""
     return "herd-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]

@@ -11,9 +11,9 @@ from herdcli.errors import DataError
 
 
 def read_members(path: Path, folder: str, suffix: str = "") -> Iterator[tuple[str, bytes]]:
-    """(name below `folder`, content) of the files of a zip or tar archive, in the order of the archive.
+    """Yield (name below `folder`, content) of the files of a zip or tar archive, in the order of the archive.
 
-    folder  a path in the archive, "BSDS500/data/images/train"; what comes before it is ignored.  suffix: of the names that are read.
+    folder  a path in the archive, "BSDS500/data/images/train"; any folders above it are ignored.  suffix: the ending of the names to read.
     """
     marker = f"/{folder.strip('/')}/" if folder else "/"
     for name, content in _read_zip(path, marker, suffix) if zipfile.is_zipfile(path) else _read_tar(path, marker, suffix):

@@ -1,4 +1,4 @@
-"""The folder of finished sets: what is there, and how a set gets there."""
+"""The folder of finished data sets: which sets it has, and how a set is added."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ INSTALL = "pip install 'herdcli[data]'"
 PACKAGES = {"PIL": "pillow"}  # import name -> name for pip
 AGAIN = "remove it and try again"
 OTHER_VALUES = "its values differ from those that the tables of the papers were computed with"
-# what reading a file raises that is another one than it should be
+# errors raised by reading a file of an unexpected format
 MALFORMED = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, zlib.error)
 
 
 class Reporter(Protocol):
-    """What the work on a set is reported to."""
+    """The receiver of messages and progress from the work on a data set."""
 
     def note(self, message: str) -> None:
-        """One line for a person."""
+        """Print one line for the user."""
 
     def warn(self, message: str) -> None:
-        """One line about something that is not as expected."""
+        """Print one line about something unexpected."""
 
     def progress(self, file: str) -> Callable[[int, int | None], None]:
-        """What is called with the bytes of this file that are here, and the bytes in all."""
+        """Return a function that is called with the number of bytes downloaded so far, and the total number or None."""
         ...
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder of finished sets.
+    """A folder of finished data sets.
 
-    mirrors  addresses that are tried before the published ones: for the finished set, and for the published files.
+    mirrors  addresses that are tried before the published ones, both for the finished set and for the published files.
     """
 
     folder: Path
@@ -51,23 +51,23 @@ class Cache:
     patience: Patience = USUAL
 
     def path(self, entry: DatasetEntry) -> Path:
-        """Where the finished set is, or will be."""
+        """Return the path of the finished set, whether it exists or not."""
         return self.folder / entry.file
 
     def files(self, entry: DatasetEntry) -> list[Path]:
-        """The files of the finished set."""
+        """Return the files of the finished set."""
         path = self.path(entry)
         return [path / source.file for source in entry.sources] if entry.is_folder else [path]
 
     def has(self, entry: DatasetEntry) -> bool:
-        """Is the finished set there?"""
+        """Return whether the finished set exists."""
         return all(path.exists() for path in self.files(entry))
 
     def obtain(self, entry: DatasetEntry, reporter: Reporter, *, accept_licence: bool = False) -> Path:
-        """The finished set: what is there, else a download that is converted and checked.
+        """Return the path of the finished set: an existing one, or a download that is converted and checked.
 
-        Raises BadUsage where the licence has to be accepted or a package is missing, Unreachable, and DataError where files or arrays
-        are not those of the registry.
+        Raises BadUsage if the licence has to be accepted or a package is missing, Unreachable, and DataError if files or arrays
+        differ from the registry.
         """
         path = self.path(entry)
         if self.has(entry):
@@ -107,11 +107,11 @@ class Cache:
         }
 
     def _fetch_files(self, entry: DatasetEntry, reporter: Reporter) -> None:
-        """A set whose published files are kept as they are."""
+        """Download a set whose published files are kept unchanged."""
         self._fetch_sources(entry, self.path(entry) if entry.is_folder else self.folder, reporter)
 
     def _fetch_finished(self, entry: DatasetEntry, reporter: Reporter) -> bool:
-        """The finished set of a mirror, where one has it."""
+        """Download the finished set from a mirror; return whether a mirror has it."""
         if not self.mirrors:
             return False
         finished = Source(file=entry.file, urls=())
@@ -129,9 +129,10 @@ class Cache:
 
 
 def default_cache() -> Cache:
-    """The folder that HERD_DATA names, else the user's cache folder; and the addresses of HERD_DATA_MIRROR, separated by spaces.
+    """Return the cache in the folder HERD_DATA, else in the user's cache folder.
 
-    Raises BadUsage where there is neither HERD_DATA nor the package platformdirs.
+    HERD_DATA_MIRROR has further addresses, separated by spaces.
+    Raises BadUsage if there is neither HERD_DATA nor the package platformdirs.
     """
     mirrors = tuple(each.rstrip("/") for each in os.environ.get(MIRROR, "").split())
     named = os.environ.get(FOLDER)
@@ -147,7 +148,7 @@ def default_cache() -> Cache:
 
 
 def describe_download(entry: DatasetEntry) -> str:
-    """How much is downloaded from where, as a few words."""
+    """Return the size and the origin of the download, in a few words."""
     hosts = dict.fromkeys(urllib.parse.urlsplit(source.urls[0]).netloc for source in entry.sources)
     unknown = sum(source.size is None for source in entry.sources)
     size = format_megabytes(entry.download_size) if entry.download_size else ""
@@ -156,12 +157,12 @@ def describe_download(entry: DatasetEntry) -> str:
 
 
 def format_megabytes(size: int) -> str:
-    """Bytes as people say them."""
+    """Return a number of bytes as text in megabytes."""
     return f"{size / 1e6:.0f} MB" if size >= 9.5e6 else f"{size / 1e6:.1f} MB" if size >= 95_000 else f"{size / 1e3:.0f} kB"
 
 
 def write_set(entry: DatasetEntry, path: Path, files: dict[str, Path], reporter: Reporter) -> None:
-    """Convert published files, check the arrays and write the finished set.  Raises DataError where they are not those of the registry."""
+    """Convert published files, check the arrays and write the finished set.  Raises DataError if the arrays differ from the registry."""
     from herdcli.artifacts.atomic_output import atomic_file
     from herdcli.datasets.hdf5_layout import write_arrays
 
@@ -187,7 +188,7 @@ def _require_packages(entry: DatasetEntry) -> None:
 
 
 def _read_finished(entry: DatasetEntry, path: Path) -> Arrays:
-    """The arrays of a finished set.  Raises DataError where the file cannot be read."""
+    """Return the arrays of a finished set.  Raises DataError if the file cannot be read."""
     from herdcli.datasets.hdf5_layout import read_arrays, read_svmlight
 
     try:
@@ -197,14 +198,14 @@ def _read_finished(entry: DatasetEntry, path: Path) -> Arrays:
 
 
 def read_feature_names(entry: DatasetEntry, path: Path) -> list[str] | None:
-    """The names of the columns of a finished set, where it has them."""
+    """Return the column names of a finished set, or None if it has none."""
     return None if entry.feature_names is None else list(_read_finished(entry, path)[entry.feature_names])
 
 
 def check_arrays(entry: DatasetEntry, arrays: Arrays, where: str, reporter: Reporter | None) -> None:
-    """Raise DataError unless the arrays are those of the registry.
+    """Raise DataError unless the arrays agree with the registry.
 
-    reporter  is warned of other values of a set whose conversion was not checked; without one they are an error, too.
+    reporter  gets a warning if the values differ in a set whose conversion was not checked; without a reporter that is an error too.
     """
     from herdcli.datasets.digests import digest_of_arrays
 
@@ -221,6 +222,6 @@ def check_arrays(entry: DatasetEntry, arrays: Arrays, where: str, reporter: Repo
 
 def _check_set(entry: DatasetEntry, path: Path, reporter: Reporter) -> None:
     """Compare a finished set with the registry."""
-    if entry.digest is None:  # files that were checked by their own digests when they came
+    if entry.digest is None:  # files whose own digests were checked after the download
         return
     check_arrays(entry, _read_finished(entry, path), str(path), reporter)

@@ -11,7 +11,7 @@ from herdcli.datasets.registry import Arrays
 
 
 def digest_of_arrays(arrays: Arrays) -> str:
-    """SHA-256 over names, types, shapes and values, in the order of the names; texts as UTF-8.
+    """Return the SHA-256 over names, types, shapes and values, in the order of the names; texts are encoded as UTF-8.
 
     arrays  NumPy arrays of any shape, or lists of texts, by name.
     """

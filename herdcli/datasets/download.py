@@ -1,4 +1,4 @@
-"""Downloads by pooch (extra `data`): resumed after a break, retried, from several addresses in order, checked by their SHA-256."""
+"""Downloads by pooch (extra `data`): resumed after an interruption, retried, from several addresses in turn, checked by their SHA-256."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from herdcli.errors import BadUsage, DataError, Unreachable
 from herdcli.records import dataclass
 
 BLOCK = 1 << 16
-GONE = (401, 403, 404, 410)  # an address that does not have the file, now or later
-Report = Callable[[int, int | None], None]  # bytes that are here, bytes in all
+GONE = (401, 403, 404, 410)  # status codes of an address that does not have the file, now or later
+Report = Callable[[int, int | None], None]  # called with the bytes downloaded so far and the total, or None
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a download is tried.
+    """The limits of a download.
 
-    attempts  at each address, two where nobody answers.  pause: seconds before the second attempt, twice as many before the third.
+    attempts  the number of attempts at each address; two if no server answers.
+    pause     seconds before the second attempt, doubled before the third.
     silence   seconds without a byte after which an attempt ends.
     """
 
@@ -37,14 +38,14 @@ UNCONNECTED = "no connection"
 
 
 class _NotThere(Exception):
-    """The address answers, and does not have the file."""
+    """The address answers, but does not have the file."""
 
 
 def fetch(source: Source, folder: Path, addresses: Sequence[str], report: Report, patience: Patience = USUAL) -> Path:
-    """The published file in `folder`, from there or from the first address that has it.
+    """Return the published file in `folder`: the file that is already there, or a download from the first address that has it.
 
-    A file that was put there by hand is checked and taken.  Raises Unreachable, DataError where the file there is another one, and
-    BadUsage where pooch is not installed.
+    A file that was put there by hand is checked and used.  Raises Unreachable, DataError if the file there is a different one, and
+    BadUsage if pooch is not installed.
     """
     target = folder / source.file
     if target.exists():
@@ -62,7 +63,7 @@ def fetch(source: Source, folder: Path, addresses: Sequence[str], report: Report
             except _NotThere as error:
                 failures.append(f"{address}: {error}")
                 break
-            except (OSError, ValueError) as error:  # requests raises subclasses of OSError; pooch ValueError for another digest
+            except (OSError, ValueError) as error:  # requests raises subclasses of OSError; pooch ValueError for a wrong digest
                 reason = _reason(error)
                 if attempt + 1 == patience.attempts or (reason == UNCONNECTED and attempt):
                     failures.append(f"{address}: {reason}")
@@ -94,7 +95,7 @@ def _check_digest(path: Path, source: Source) -> None:
 
 
 def _retrieve(pooch: Any, source: Source, target: Path, address: str, report: Report, patience: Patience) -> None:
-    """One attempt.  Leaves what has come in a file beside the target, and removes it where the digest is another one."""
+    """Make one attempt.  Partial data stays in a file next to the target; it is removed if the digest is wrong."""
     part = target.with_name(f".{target.name}.part")
     known = None if source.sha256 is None else f"sha256:{source.sha256}"
 
@@ -114,12 +115,12 @@ def _retrieve(pooch: Any, source: Source, target: Path, address: str, report: Re
 
 
 def _origin_file(part: Path) -> Path:
-    """The note of the address and version that an unfinished download is of."""
+    """Return the path of the note with the address and version of an unfinished download."""
     return part.with_name(f"{part.name}.origin")
 
 
 def _continue(url: str, part: Path, source: Source, report: Report, patience: Patience) -> None:
-    """Append what is missing, or begin anew where the server sends the whole.  Raises OSError where less comes than was announced."""
+    """Append the missing bytes, or start again if the server sends the whole file.  Raises OSError if fewer bytes arrive than announced."""
     import requests
 
     there = part.stat().st_size if part.exists() else 0
@@ -127,12 +128,12 @@ def _continue(url: str, part: Path, source: Source, report: Report, patience: Pa
     address, _, version = origin.read_text(encoding="utf-8").partition("\n") if there and origin.exists() else ("", "", "")
     same = bool(version) and address == url
     if there and not same and source.sha256 is None:
-        there = 0  # parts of two files could not be told apart
+        there = 0  # pieces of two files could not be told apart
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={there}-"} if there else {})
     if there and same:
         headers["If-Range"] = version
     with requests.get(url, headers=headers, stream=True, timeout=(min(patience.silence, 20.0), patience.silence)) as answer:
-        if answer.status_code == 416:  # more is here than there
+        if answer.status_code == 416:  # the partial file is longer than the file on the server
             part.unlink()
             raise OSError("the partial download does not match the file, so the download starts again")
         if answer.status_code in GONE:
@@ -148,7 +149,7 @@ def _continue(url: str, part: Path, source: Source, report: Report, patience: Pa
 def _append(answer: Any, part: Path, there: int, report: Report) -> None:
     length = "" if "Content-Encoding" in answer.headers else answer.headers.get("Content-Length", "")
     total = there + int(length) if length.isdigit() else None
-    answer.raw.enforce_content_length = False  # it would drop the last block of an answer that is cut short
+    answer.raw.enforce_content_length = False  # it would drop the last block of an incomplete response
     with part.open("ab" if there else "wb") as file:
         for block in answer.iter_content(BLOCK):
             file.write(block)
@@ -159,7 +160,7 @@ def _append(answer: Any, part: Path, there: int, report: Report) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What happened, in few words."""
+    """Return the reason of an error, in a few words."""
     import requests
 
     if isinstance(error, ValueError) and "hash" in str(error):

@@ -1,4 +1,4 @@
-"""Finished sets as HDF5 files that every command and every other program reads: one dataset for each array, the rest as attributes."""
+"""Finished data sets as HDF5 files that other programs can read too: one HDF5 dataset for each array; other entries are attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CSR = ("X/data", "X/indices", "X/indptr")
 
 
 def write_arrays(path: Path, entry: DatasetEntry, arrays: Arrays) -> None:
-    """Write a finished set, gzip-compressed, the same bytes from the same arrays and libraries."""
+    """Write a finished set, gzip-compressed; equal arrays and libraries give equal bytes."""
     with h5py.File(path, "w", libver=("v110", "v110"), locking=False) as file:
         for name, value in _attributes(entry, arrays).items():
             file.attrs[name] = value
@@ -35,7 +35,7 @@ def _attributes(entry: DatasetEntry, arrays: Arrays) -> dict[str, Any]:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """The arrays of a finished set, texts as lists."""
+    """Return the arrays of a finished set; texts are lists."""
     found: Arrays = {}
 
     def collect(name: str, item: object) -> None:
@@ -48,7 +48,7 @@ def read_arrays(path: Path) -> Arrays:
 
 
 def read_svmlight(path: Path) -> Arrays:
-    """The entries and labels of an svmlight file, as CSR; the same of every way to write the numbers and spaces."""
+    """Return the entries (CSR) and labels of an svmlight file; they do not depend on the formatting of numbers and spaces."""
     from herdcli.artifacts.text.svmlight import parse_svmlight
 
     with path.open("rb") as file:

@@ -11,7 +11,7 @@ from herdcli.schema import Array
 
 
 def decode_grey(content: bytes) -> Array:
-    """Pixels (height, width) uint8 of a picture file, grey."""
+    """Return the grey pixels (height, width) uint8 of an image file."""
     from PIL import Image
 
     with Image.open(io.BytesIO(content)) as picture:
@@ -19,7 +19,7 @@ def decode_grey(content: bytes) -> Array:
 
 
 def decode_netpbm(content: bytes) -> Array:
-    """Pixels (height, width) uint8 of a binary PGM file (P5) of at most 256 levels."""
+    """Return the pixels (height, width) uint8 of a binary PGM file (P5) with at most 256 levels."""
     fields: list[bytes] = []
     position = 0
     while len(fields) < 4:
@@ -31,6 +31,6 @@ def decode_netpbm(content: bytes) -> Array:
 
 
 def columns_to_rows(pixels: Any, shape: tuple[int, int]) -> Array:
-    """Pictures (n, height·width) whose pixels come column by column, as MATLAB stores them, in row-major order."""
+    """Return pictures (n, height·width) in row-major order, from pixels that are stored column by column, as in MATLAB."""
     height, width = shape
     return np.ascontiguousarray(pixels.reshape(-1, width, height).transpose(0, 2, 1).reshape(len(pixels), -1))

@@ -1,4 +1,4 @@
-"""The table of data sets.  A set is described in a file of its own under sets/, which also converts it."""
+"""The table of data sets.  Each set has a file of its own under sets/, with its description and its conversion."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Source:
 
     file     its name in the folder of sources.
     urls     where it is published, in the order in which they are tried.
-    size     bytes, None where the archive is made on request and its size is not fixed.
-    sha256   None where no digest of the published file is known; then the digest of the arrays alone is checked.
+    size     bytes; None if the archive is generated on request and its size is not fixed.
+    sha256   None if no digest of the published file is known; then only the digest of the arrays is checked.
     """
 
     file: str
@@ -58,24 +58,24 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry:
-    """What a set is.
+    """The description of a data set.
 
     name             on the command line.
-    file             of the finished set, relative to the folder of sets; of `networks`, the folder.
-    rows, columns    of X; 0 for a set that is no table.
-    size             bytes of the finished set, in round figures.
+    file             the file of the finished set, relative to the folder of sets; for `networks`, the folder.
+    rows, columns    the shape of X; 0 for a set that is not a table.
+    size             bytes of the finished set, rounded.
     description      one line.
-    figures          the figures and tables that are made of it.
+    figures          the figures and tables that use it.
     licence          as stated by the source.
-    restricted       no licence is stated, or it allows research or non-commercial use only: --accept-licence is asked.
-    origin           where it is published, for people.
+    restricted       no licence is stated, or it allows research or non-commercial use only: --accept-licence is required.
+    origin           the place of publication, for readers.
     sources          the published files.
     digest           SHA-256 of the arrays (`digests.digest_of_arrays`), None for a set of files that have their own.
     attributes       of the HDF5 file.
     packages         optional packages that the conversion imports.
-    feature_names    the array of the names of the columns, where there is one.
-    checked          the conversion was compared with the published files; elsewhere arrays that differ are reported, not refused.
-    convert          published files by name -> arrays; None where the published files are kept as they are.
+    feature_names    the name of the array with the column names, if there is one.
+    checked          the conversion was compared with the published files; otherwise arrays that differ are reported, not refused.
+    convert          published files by name -> arrays; None if the published files are kept unchanged.
     """
 
     name: str
@@ -98,22 +98,22 @@ class DatasetEntry:
 
     @property
     def is_folder(self) -> bool:
-        """Is the finished set a folder of files?"""
+        """Whether the finished set is a folder of files."""
         return self.columns == 0
 
     @property
     def download_size(self) -> int:
-        """Bytes of the sources whose size is known."""
+        """The total bytes of the sources whose size is known."""
         return sum(source.size or 0 for source in self.sources)
 
 
 def names() -> tuple[str, ...]:
-    """The names of all sets."""
+    """Return the names of all sets."""
     return tuple(MODULES)
 
 
 def entry(name: str) -> DatasetEntry:
-    """The set of this name.  Raises BadUsage."""
+    """Return the set with this name.  Raises BadUsage if there is none."""
     if name not in MODULES:
         raise BadUsage(f"no data set '{name}'", hint="herd data --list shows them")
     found: DatasetEntry = import_module(f"herdcli.datasets.sets.{MODULES[name]}").ENTRY
@@ -121,10 +121,10 @@ def entry(name: str) -> DatasetEntry:
 
 
 def entries() -> Iterator[DatasetEntry]:
-    """All sets, in the order of the list."""
+    """Yield all sets, in the order of the list."""
     return map(entry, MODULES)
 
 
 def needed_for_results() -> Iterator[DatasetEntry]:
-    """The sets that figures and tables of the papers are made of."""
+    """Yield the sets that the figures and tables of the papers need."""
     return (each for each in entries() if each.figures)

@@ -1,4 +1,4 @@
-"""Documents as counts of words: how the sets of text are made."""
+"""Word counts of documents, from which the text data sets are made."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ WORD = re.compile("[a-z]{2,}")
 
 
 def words(text: str) -> list[str]:
-    """Runs of two or more letters a to z, in lower case."""
+    """Return the runs of two or more letters a to z, in lower case."""
     return WORD.findall(text.lower())
 
 
 def words_and_pairs(text: str) -> list[str]:
-    """The words of a text, and its pairs of adjacent words, joined by an underscore."""
+    """Return the words of a text, and its pairs of adjacent words, joined by an underscore."""
     single = words(text)
     return single + [f"{first}_{second}" for first, second in pairwise(single)]
 
 
 def count_words(documents: Iterable[Sequence[str]], least: int) -> Arrays:
-    """CSR counts (n, words) of the words that `least` or more documents have, in alphabetical order, and the words as `vocab`."""
+    """Return CSR counts (n, words) of the words in at least `least` documents, in alphabetical order, and these words as `vocab`."""
     counts = [Counter(document) for document in documents]
     documents_with = Counter(word for each in counts for word in each)
     vocabulary = sorted(word for word, count in documents_with.items() if count >= least)

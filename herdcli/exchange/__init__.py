@@ -1,4 +1,4 @@
-"""Models as other programs read them: tensors, graphs of operations, Vowpal Wabbit's readable weights.
+"""Models in formats of other programs: tensors, computation graphs, Vowpal Wabbit's readable weights.
 
-A writer is `(path, value) -> None`; the table of kinds says which kind has which.  Libraries are extras, imported when they are needed.
+A writer is `(path, value) -> None`; the table of kinds lists the writers of each kind.  Libraries are extras, imported when needed.
 """

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 OPSET, IR = 17, 8
 ACTIVATIONS = {"tanh": "Tanh", "relu": "Relu", "logistic": "Sigmoid", "softplus": "Softplus"}
-LEAST = 1e-30  # added to probabilities before they are made to sum to 1: as 1e−300 of float64
+LEAST = 1e-30  # added to probabilities before they are normalised to sum to 1: the float32 counterpart of 1e−300
 
 
 class GraphBuilder:
-    """A graph under construction: each method adds an operation and returns the name of what it makes."""
+    """A graph under construction: each method adds an operation and returns the name of its result."""
 
     def __init__(self, columns: int) -> None:
         import onnx
@@ -44,14 +44,14 @@ class GraphBuilder:
         self.inputs = [value("X", onnx.TensorProto.FLOAT, ["rows", columns])]
 
     def op(self, kind: str, *inputs: Any, results: int = 1, **attributes: Any) -> Any:
-        """An operation on results of others and on numbers."""
+        """Add an operation on results of other operations and on numbers, and return the name of its result."""
         names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         made = [f"{kind.lower()}{len(self.nodes)}_{number}" for number in range(results)]
         self.nodes.append(self.onnx.helper.make_node(kind, names, made, **attributes))
         return made[0] if results == 1 else made
 
     def constant(self, value: Any) -> str:
-        """Numbers, in float32 where they are real, or texts."""
+        """Add a constant of numbers (float32 if they are real) or texts."""
         array = np.asarray(value)
         array = array.astype(np.float32) if array.dtype.kind == "f" else array.astype(object) if array.dtype.kind == "U" else array
         name = f"constant{len(self.constants)}"
@@ -59,7 +59,7 @@ class GraphBuilder:
         return name
 
     def column(self, value: float) -> str:
-        """(rows, 1) of one number."""
+        """Add a column (rows, 1) of one number."""
         rows = self.op("Shape", "X", start=0, end=1)
         return str(self.op("Expand", value, self.op("Concat", rows, np.array([1]), axis=0)))
 
@@ -82,7 +82,7 @@ class GraphBuilder:
 
 
 def write_classifier(path: str | os.PathLike[str], model: Classifier) -> None:
-    """Scores and variances of linear classifiers, and the probabilities that `herd apply` says."""
+    """Write the scores and variances of linear classifiers, and the probabilities that `herd apply` gives."""
     if model.machines or model.bits or model.documents is not None:
         what = "support vectors" if model.machines else "documents" if model.documents is not None else "hashed features"
         raise BadUsage(f"a classifier of {what} cannot be written as onnx", hint="use nherd-train on a data set, with --kernel none")
@@ -99,7 +99,7 @@ def write_classifier(path: str | os.PathLike[str], model: Classifier) -> None:
 
 
 def _normalized_rows(graph: GraphBuilder, model: Classifier) -> str:
-    """Rows as the weights see them: of length 1, with a constant in front, divided by the features' mean sizes."""
+    """Return normalised rows, as the weights expect them: length 1, a constant in front, divided by the mean sizes of the features."""
     x, settings = "X", model.settings
     if settings.normalize:
         norm = graph.op("ReduceL2", x, axes=[1], keepdims=1)
@@ -110,12 +110,12 @@ def _normalized_rows(graph: GraphBuilder, model: Classifier) -> str:
         location, factor = found
         about = graph.op("Sub", x, location) if location.any() else x
         new = np.where(model.size > 0, 0.0, 1.0)
-        x = graph.op("Add", graph.op("Mul", about, factor), graph.op("Mul", graph.op("Sign", x), new))  # of features never met the sign
+        x = graph.op("Add", graph.op("Mul", about, factor), graph.op("Mul", graph.op("Sign", x), new))  # unseen features: their sign
     return str(x)
 
 
 def _full_variance(graph: GraphBuilder, model: Classifier, x: str) -> str:
-    """x'Σx of each class, whose block stands on the diagonal of a covariance of all weights together."""
+    """Return x'Σx of each class; each class has a block on the diagonal of the joint covariance of all weights."""
     assert model.covariance is not None
     width = model.columns
     together = len(model.covariance) != model.count
@@ -126,7 +126,7 @@ def _full_variance(graph: GraphBuilder, model: Classifier, x: str) -> str:
 
 
 def _standard_margins(graph: GraphBuilder, score: str, variance: str, count: int) -> str:
-    """m / √(1 + v) of each class against the best other one, as `online.prediction.standard_margins`."""
+    """Return m / √(1 + v) of each class against the strongest other class, as `online.prediction.standard_margins`."""
     if count == 1:
         one = graph.op("Div", score, graph.op("Sqrt", graph.op("Add", variance, 1.0)))
         return str(graph.op("Concat", graph.op("Neg", one), one, axis=1))
@@ -140,7 +140,7 @@ def _standard_margins(graph: GraphBuilder, score: str, variance: str, count: int
 
 
 def _link_input(graph: GraphBuilder, score: str, variance: str, model: Classifier) -> str:
-    """What the link of the confidence is of, as `online.prediction.link_input`."""
+    """Return the argument of the link function of the confidence, as `online.prediction.link_input`."""
     if model.link != "softmax":
         return _standard_margins(graph, score, variance, model.count)
     mean = graph.op("Div", graph.op("ReduceSum", variance, np.array([1]), keepdims=1), float(model.count))
@@ -148,7 +148,7 @@ def _link_input(graph: GraphBuilder, score: str, variance: str, model: Classifie
 
 
 def _probabilities(graph: GraphBuilder, margins: str, model: Classifier) -> None:
-    """F(g m / √(1 + v)) of each class, made to sum to 1, and the class of the largest."""
+    """Add F(g m / √(1 + v)) of each class, normalised to sum to 1, and the class with the largest value."""
     if model.link != "normal":
         _class_outputs(graph, graph.op("Softmax", graph.op("Mul", margins, model.scale), axis=1), margins, model.classes)
         return
@@ -159,14 +159,14 @@ def _probabilities(graph: GraphBuilder, margins: str, model: Classifier) -> None
 
 
 def _class_outputs(graph: GraphBuilder, probabilities: str, by: str, names: list[str]) -> None:
-    """The outputs of a classifier; by: what the likeliest class is the largest of."""
+    """Add the outputs of a classifier; by: the values whose largest one gives the most probable class."""
     likeliest = graph.op("ArgMax", by, axis=1, keepdims=0)
     graph.result("label", graph.op("Gather", np.array(names, dtype=str), likeliest, axis=0), None, text=True)
     graph.result("probabilities", probabilities, len(names))
 
 
 def write_layers(path: str | os.PathLike[str], model: RBM | DBN) -> None:
-    """E[h | v] of an rbm, or of the layers of a dbn one after the other, as `herd apply --want features`."""
+    """Write E[h | v] of an rbm, or of the layers of a dbn in sequence, as `herd apply --want features`."""
     layers = model_layers(model)
     if layers[0].labels is not None:
         raise DataError("is a model of rows with labels, which has no graph of features")
@@ -182,7 +182,7 @@ def write_layers(path: str | os.PathLike[str], model: RBM | DBN) -> None:
 
 
 def _unit_values(graph: GraphBuilder, layer: RBM) -> str:
-    """Rows in the values of the visible units."""
+    """Return rows in the values of the visible units."""
     units = unit_family(layer.visible_units)
     if layer.column_mean is not None and layer.column_scale is not None:
         return str(graph.op("Div", graph.op("Sub", "X", layer.column_mean), layer.column_scale))
@@ -199,12 +199,12 @@ def _unit_values(graph: GraphBuilder, layer: RBM) -> str:
 
 
 def _unit_means(graph: GraphBuilder, natural: str, name: str) -> str:
-    """The means of units with natural parameters (rows, K)."""
+    """Return the means of units with natural parameters (rows, K)."""
     return str(unit_family(name).mean_in(graph, natural))
 
 
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
-    """Filter outputs of rows, as `herd apply`."""
+    """Write the filter outputs of rows, as `herd apply` gives them."""
     if model.dictionary is not None:
         raise BadUsage("sparse codes need an iteration, which ONNX cannot express", hint="use herd ica with another --algorithm")
     graph = GraphBuilder(int(model.whitening.mean.size))
@@ -214,7 +214,7 @@ def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
 
 
 def write_regression(path: str | os.PathLike[str], model: GeneralisedLinear) -> None:
-    """The mean of each row, or the probabilities of its classes, as `herd apply`."""
+    """Write the mean of each row, or the probabilities of its classes, as `herd apply` gives them."""
     graph = GraphBuilder(int(model.coefficients.shape[1]))
     eta = graph.op("Add", graph.op("MatMul", "X", model.coefficients.T), model.intercept)
     _family_outputs(graph, eta, model, len(model.coefficients))
@@ -222,7 +222,7 @@ def write_regression(path: str | os.PathLike[str], model: GeneralisedLinear) -> 
 
 
 def write_perceptron(path: str | os.PathLike[str], model: Perceptron) -> None:
-    """The mean of each row, or the probabilities of its classes, as `herd apply`."""
+    """Write the mean of each row, or the probabilities of its classes, as `herd apply` gives them."""
     graph = GraphBuilder(model.columns)
     x = graph.op("Mul", graph.op("Sub", "X", model.column_mean), model.column_factor)
     for number, layer in enumerate(model.layers):
@@ -234,10 +234,10 @@ def write_perceptron(path: str | os.PathLike[str], model: Perceptron) -> None:
 
 
 def _family_outputs(graph: GraphBuilder, eta: Any, model: GeneralisedLinear | Perceptron, predictors: int) -> None:
-    """Means, or classes, of linear predictors (rows, K)."""
+    """Add the outputs for linear predictors (rows, K): means, or classes."""
     if model.family == "softmax":
         missing = len(model.classes or []) - predictors
-        if missing:  # the first class is what the others are compared with
+        if missing:  # the first class is the reference of the others
             eta = graph.op("Concat", graph.column(0.0), eta, axis=1)
         p = graph.op("Softmax", eta, axis=1)
     elif model.family == "bernoulli":

@@ -1,11 +1,11 @@
-"""safetensors: arrays by name, which PyTorch, JAX and Rust programs read without running code; herd reads them by the extra `safetensors`.
+"""safetensors: named arrays that PyTorch, JAX and Rust programs read without running code; herd reads them with the extra `safetensors`.
 
-    rbm   W (C, D, K), b (C, D), c (C, K) of C models; of one model W (D, K), b (D,), c (K,)
+    rbm   W (C, D, K), b (C, D), c (C, K) for C models; W (D, K), b (D,), c (K,) for one model
     dbn   layers.0.W, layers.0.b, layers.0.c, layers.1.W, … from the lowest
-    perceptron   layers.0.weight (H, D), layers.0.bias (H,), layers.1.weight, … as of torch.nn.Linear; column_mean and column_factor (D,)
-    ica   unmixing (M, D) and mixing (D, M) of centred rows, mean (D,)
+    perceptron   layers.0.weight (H, D), layers.0.bias (H,), layers.1.weight, … as in torch.nn.Linear; column_mean and column_factor (D,)
+    ica   unmixing (M, D) and mixing (D, M) for centred rows, mean (D,)
 
-The metadata has the kind and its units.
+The metadata name the kind and its units.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from herdcli.regression.perceptron.model import Perceptron
 
 PARTS = ("W", "b", "c")
-TYPES = {4: "F32", 8: "F64"}  # of floats of so many bytes
+TYPES = {4: "F32", 8: "F64"}  # float types by their size in bytes
 
 
 def write_rbm(path: str | os.PathLike[str], model: RBM) -> None:
-    """Weights and biases of one model, or of all side by side.  Raises DataError for a model of rows with labels."""
+    """Write weights and biases of one model, or of all models stacked.  Raises DataError for a model of rows with labels."""
     if model.labels is not None:
         raise DataError("is a model of rows with labels, which a safetensors file cannot hold")
     write_arrays(path, _weight_arrays(model), {"kind": kind_of(model).name, **_unit_metadata(model), **_class_metadata(model.classes)})
 
 
 def write_perceptron(path: str | os.PathLike[str], model: Perceptron) -> None:
-    """Weights and biases of each layer; columns enter less `column_mean` and times `column_factor`."""
+    """Write weights and biases of each layer; the input is (columns − `column_mean`) · `column_factor`."""
     arrays = {"column_mean": model.column_mean, "column_factor": model.column_factor}
     for number, layer in enumerate(model.layers):
         arrays |= {f"layers.{number}.weight": layer.W, f"layers.{number}.bias": layer.b}
@@ -48,14 +48,14 @@ def write_perceptron(path: str | os.PathLike[str], model: Perceptron) -> None:
 
 
 def write_dbn(path: str | os.PathLike[str], model: DBN) -> None:
-    """Weights and biases of each layer."""
+    """Write weights and biases of each layer."""
     arrays = {f"layers.{index}.{name}": item for index, layer in enumerate(model.layers) for name, item in _weight_arrays(layer).items()}
     units = [model.layers[0].visible_units, *(layer.hidden_units for layer in model.layers)]
     write_arrays(path, arrays, {"kind": kind_of(model).name, "units": ",".join(units)})
 
 
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
-    """What unmixes and mixes centred rows."""
+    """Write the unmixing and mixing matrices of centred rows."""
     write_arrays(path, {"unmixing": model.unmixing, "mixing": model.basis, "mean": model.whitening.mean}, {"kind": "ica"})
 
 
@@ -72,8 +72,10 @@ def _class_metadata(names: list[str] | None) -> dict[str, str]:
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: dict[str, str]) -> None:
-    """The length of a text in JSON, padded to eights, the text, and the numbers: in the order given, so that equal models are equal bytes,
-    which the library's own writer does not promise of metadata."""
+    """Write the length of a JSON text padded to a multiple of eight bytes, the text, and the numbers in the given order.
+
+    Equal models give equal bytes; the library's own writer does not guarantee this for metadata.
+    """
     head: dict[str, object] = {"__metadata__": {"format": "np", "program": "herd", **about}}
     pieces: list[bytes] = []
     at = 0

@@ -1,7 +1,7 @@
-"""Vowpal Wabbit's readable model: a weight for each hashed feature, after a head that says how many bits the hash has.
+"""Vowpal Wabbit's readable model: a weight for each hashed feature, after a header with the number of bits of the hash.
 
 herd hashes names as Vowpal Wabbit does, into columns 1 …, and keeps the constant in column 0; Vowpal Wabbit has it at 11650396.
-A line is index:weight, or of a model that learning can go on from index:weight followed by two numbers of its own.
+A line is index:weight; in a model that can be trained further, two more numbers follow.
 Source: Vowpal Wabbit's wiki, "Command line arguments" (--readable_model) and gd.cc of the same program.
 """
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 CONSTANT = 11650396
-ALL = "--hash all"  # names that are whole numbers are hashed as others are, which herd does
+ALL = "--hash all"  # names that are whole numbers are hashed like other names, as in herd
 MOST_BITS = 30
 _QUADRATIC = re.compile(r"(?:--quadratic|--interactions|-q) ((?:[!-9;-{}~]{2}|::)(?!\S))")
 HARMLESS = ("--hash", "all", "strings", "--link", "identity", "logistic", "glf1", "poisson")
 
 
 def write_model(path: str | os.PathLike[str], model: Classifier) -> None:
-    """The weights of a classifier of two classes that hashes Vowpal Wabbit's text."""
+    """Write the weights of a classifier of two classes that hashes text as Vowpal Wabbit does."""
     weights = _feature_weights(model)
     head = [
         "Version 9.11.9",
@@ -50,7 +50,7 @@ def write_model(path: str | os.PathLike[str], model: Classifier) -> None:
 
 
 def _feature_weights(model: Classifier) -> list[float]:
-    """What each hashed feature is multiplied by, the constant among them."""
+    """Return the weight of each hashed feature, including the constant."""
     for wrong, what in (
         (model.mean is None, "has support vectors, but Vowpal Wabbit's readable model holds weights"),
         (model.count != 1, f"has {len(model.classes)} classes, but Vowpal Wabbit's readable model holds two"),
@@ -62,7 +62,7 @@ def _feature_weights(model: Classifier) -> list[float]:
     assert model.mean is not None
     mean = model.mean[0].astype(np.float64)
     if (scaled := model.factors) is not None:
-        # w·((x − location) factor) is (w factor)·x − (w factor)·location, whose last term is the constant's
+        # w·((x − location) factor) is (w factor)·x − (w factor)·location, whose last term is added to the constant
         location, factor = scaled
         mean = mean * factor
         if model.settings.bias:
@@ -76,9 +76,10 @@ def _feature_weights(model: Classifier) -> list[float]:
 
 
 def read_model(text: str, require: Callable[[int, str], None], note: Callable[[str], None]) -> Classifier:
-    """The classifier of a readable model.  Raises DataError with the line that is wrong.
+    """Return the classifier of a readable model.  Raises DataError with the line that is wrong.
 
-    require  is told the bytes that the declared bits take, and what for, before they are taken.  note: one line for who reads it.
+    require  called with the bytes that the declared bits need and their purpose, before they are allocated.
+    note     called with one line for the user.
     """
     lines = enumerate(text.splitlines(), start=1)
     bits, interactions = _parse_header(lines)
@@ -87,7 +88,7 @@ def read_model(text: str, require: Callable[[int, str], None], note: Callable[[s
     for number, line in lines:
         place = re.fullmatch(r"(\d+):(\S+)(?: .*)?", line)
         if place is None:
-            if re.fullmatch(r"\D.* \S+|\w*", line):  # the state of learning: initial_t 0
+            if re.fullmatch(r"\D.* \S+|\w*", line):  # the state of learning, such as initial_t 0
                 continue
             raise DataError(f"line {number} is not index:weight")
         try:
@@ -105,7 +106,7 @@ def read_model(text: str, require: Callable[[int, str], None], note: Callable[[s
 
 
 def _parse_header(lines: Iterator[tuple[int, str]]) -> tuple[int, list[str]]:
-    """The bits and the pairs of namespaces that the head declares; the lines go on behind it."""
+    """Return the bits and the pairs of namespaces that the header declares; `lines` then continues after the header."""
     bits, found = 0, list[str]()
     for number, line in lines:
         if line.startswith("bits:"):
@@ -125,7 +126,7 @@ def _parse_header(lines: Iterator[tuple[int, str]]) -> tuple[int, list[str]]:
 
 
 def _build_classifier(weights: Array, bits: int) -> Classifier:
-    """Weights with variance 0: scores are Vowpal Wabbit's, and nothing is known of how sure they are."""
+    """Return a classifier with variance 0: its scores are those of Vowpal Wabbit, but it has no information about their uncertainty."""
     constant = CONSTANT & (len(weights) - 1)
     mean = np.concatenate([[weights[constant]], weights])
     mean[constant + 1] = 0.0

@@ -1,9 +1,9 @@
-"""Estimators for scikit-learn: commands of herd that go into a Pipeline, a GridSearchCV or a ColumnTransformer.  Extra `sklearn`.
+"""Estimators for scikit-learn: commands of herd for use in a Pipeline, a GridSearchCV or a ColumnTransformer.  Extra `sklearn`.
 
     from herdcli.sklearn import RBM, NHERDClassifier
     make_pipeline(RBM(64, epochs=20), NHERDClassifier()).fit(X, y)
 
-Each calls the function of `herdcli.engine` that has the name of its command, so that it learns what the command learns.
+Each estimator calls the function of `herdcli.engine` with the name of its command, and so gives the same result as the command.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""What the estimators share: scikit-learn's checks of rows, seeds, and the functions of `herdcli.engine` under them."""
+"""The base of the estimators: scikit-learn's checks of rows, seeds, and calls of the functions of `herdcli.engine`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LARGEST_SEED = 2**31 - 1
 class Estimator(BaseEstimator):
     """A command of herd as an estimator.
 
-    Parameters are the command's options under their own names; `options` takes the others that `herdcli.engine` knows, as a dictionary.
-    `random_state` is the command's --seed; None draws one from NumPy's global state, which scikit-learn's estimators do too.
+    Parameters are the command's options under their own names; `options` is a dictionary of any other options of the command.
+    `random_state` is the command's --seed; None draws a seed from NumPy's global state, as scikit-learn's estimators do.
 
     Attributes after `fit`: `artifact_`, the frozen dataclass that the command writes, and `seed_`.
     """
@@ -33,7 +33,7 @@ class Estimator(BaseEstimator):
     seed_: int
 
     def _learned(self, command: str, *rows: Any, **options: Any) -> None:
-        """Run a command on rows and keep what it makes."""
+        """Run a command on rows and store its result."""
         self.seed_ = self._seed()
         self.artifact_ = self._run(command, *rows, seed=self.seed_, **options)
 
@@ -45,30 +45,30 @@ class Estimator(BaseEstimator):
         return int(state) if isinstance(state, int | np.integer) else int(check_random_state(state).randint(LARGEST_SEED))
 
     def _fitting(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-        """Rows to learn from, as an array or CSR; with y the two of them."""
+        """Return training rows as an array or CSR; with y, return both."""
         return validate_data(self, X, y, **checks)
 
     def _new(self, X: Any, **checks: Any) -> Any:
-        """Rows of the same columns as those learned from."""
+        """Return new rows, after checking that they have the columns of the training rows."""
         check_is_fitted(self, "artifact_")
         return validate_data(self, X, reset=False, **checks)
 
     def _dataset(self, X: Any, **parts: Any) -> Dataset:
-        """Rows that are all to learn from, with the names of their columns where they had any."""
+        """Return rows as a data set for training only, with the names of their columns if they have any."""
         names = getattr(self, "feature_names_in_", None)
         split = parts.pop("split", np.zeros(X.shape[0], dtype=np.uint8))
         return Dataset(X, split=split, feature_names=None if names is None else [str(name) for name in names], **parts)
 
     def _applied(self, X: Any, **options: Any) -> Dataset:
-        """`herd apply` of what was learned to new rows."""
+        """Return the result of `herd apply` with the fitted model on new rows."""
         made: Dataset = function("apply")(self.artifact_, self._dataset(X), **options)
         return made
 
 
 class Ranged(Estimator):
-    """An estimator of two-state units, to which values from `threshold` of their range upwards are on.
+    """An estimator of binary units: values from `threshold` of their range upwards are on.
 
-    The range is `value_range`, else that of the training rows; new rows are clipped to it.
+    The range is `value_range`, or that of the training rows if it is None; new rows are clipped to it.
     """
 
     threshold: float | None
@@ -79,7 +79,7 @@ class Ranged(Estimator):
         return True
 
     def _grey(self, X: Any) -> dict[str, Any]:
-        """The options that make units of training rows: none where rows have two values, or are counts in CSR."""
+        """Return the options that convert training rows to units: none for rows with two values, or for counts in CSR."""
         self.value_range_ = None
         if not self._two_state():
             return {}
@@ -97,17 +97,17 @@ class Ranged(Estimator):
         if not hasattr(X, "indptr"):
             return np.clip(X, *self.value_range_)
         clipped = X.copy()
-        clipped.data = np.clip(X.data, *self.value_range_)  # whose zeros are in the range
+        clipped.data = np.clip(X.data, *self.value_range_)  # the range contains the zeros
         return clipped
 
 
 def _two_valued(X: Any) -> bool:
-    """Rows that are two-state units as they stand: 0 and 1, −1 and 1, counts in CSR."""
+    """Return whether rows are binary units already: 0 and 1, −1 and 1, or counts in CSR."""
     if hasattr(X, "indptr"):
         return bool((X.data % 1 == 0).all())
     return any(np.isin(X, pair).all() for pair in ((0, 1), (-1, 1)))
 
 
 def components(array: Array) -> Array:
-    """An array as an attribute of an estimator: one that may be written to."""
+    """Return a writable copy of an array, for an attribute of an estimator."""
     return np.array(array)

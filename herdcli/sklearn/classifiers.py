@@ -1,4 +1,4 @@
-"""Classifiers: a Gaussian over weights, learned online, and herding with a run for each class."""
+"""Classifiers: a Gaussian over weights, learned online, and herding with one run for each class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from herdcli.sklearn.base import Estimator, Options, Ranged
 
 
 def _numbered(y: Any, classes: Any = None) -> tuple[Array, Array]:
-    """The classes, and the number of each label's.  Raises ValueError for what are no labels, for one class, and for unknown labels."""
+    """Return the classes, and the class number of each label.
+
+    Raises ValueError for invalid labels, for one class, and for unknown labels.
+    """
     check_classification_targets(y)
     found = np.unique(y if classes is None else classes)
     if len(found) < 2:
@@ -29,10 +32,10 @@ def _numbered(y: Any, classes: Any = None) -> tuple[Array, Array]:
 
 
 class NHERDClassifier(ClassifierMixin, Estimator):
-    """Normal herding and its family, one Gaussian over the weights learned in passes over the rows, as by `herd nherd-train`.
+    """Normal herding and related methods: one Gaussian over the weights, learned in epochs over the rows, as by `herd nherd-train`.
 
     algorithm   auto (nherd or arow), nherd, arow, cw, scw1, scw2, pa, pa1, pa2, perceptron, sop.
-    C           weight of an example; "auto": eight values compete on the first rows.
+    C           weight of an example; "auto" chooses among eight values on the first rows.
     covariance  diagonal or full.  normalize: "l2" scales rows to length 1.  kernel: none, linear, polynomial or gaussian.
 
     Attributes: `classes_`, `artifact_`.
@@ -62,17 +65,17 @@ class NHERDClassifier(ClassifierMixin, Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> NHERDClassifier:
-        """Learn from rows (n, d), in their order, and labels (n,)."""
+        """Fit to rows (n, d), in their order, and labels (n,)."""
         X, y = self._fitting(X, y, accept_sparse="csr")
         self.classes_, codes = _numbered(y)
         self._begin(X, codes)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NHERDClassifier:
-        """Go on with more rows.  classes: all labels there will be, needed in the first call.
+        """Continue with more rows.  classes: all labels that will occur, required in the first call.
 
-        With algorithm and C given, the result is that of `fit` with one pass over all rows if the first call has 100 rows: features
-        are taken about the mean of the first 100.
+        If algorithm and C are given and the first call has 100 rows, the result is that of `fit` with one epoch over all rows: features
+        are centred at the mean of the first 100 rows.
         """
         first = not hasattr(self, "artifact_")
         X, y = self._fitting(X, y, accept_sparse="csr", reset=first)
@@ -93,12 +96,12 @@ class NHERDClassifier(ClassifierMixin, Estimator):
         self._learned("nherd_train", self._dataset(X, y=codes), classes=names, normalize=self.normalize, **asked)
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, classes) of each row's classes, in the order of `classes_`."""
+        """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
         made: Array = self._applied(self._new(X, accept_sparse="csr")).X
         return made
 
     def predict(self, X: Any) -> Array:
-        """The likeliest class (n,) of each row."""
+        """Return the most probable class (n,) of each row."""
         check_is_fitted(self, "artifact_")
         winners = self._applied(self._new(X, accept_sparse="csr")).y
         found: Array = self.classes_[winners]
@@ -111,15 +114,15 @@ class NHERDClassifier(ClassifierMixin, Estimator):
 
 
 class HerdingClassifier(ClassifierMixin, Ranged):
-    """Herding with a run for each class, whose energies averaged along the run tell the class, as `herd herd --per-class`.
+    """Herding with one run for each class; energies averaged along the runs give the class, as in `herd herd --per-class`.
 
-    A run's weights never settle, so that no model is left that new rows could be put to: `predict` herds once more, from the same rows and
-    seed and so through the same weights, with the new rows beside.  It takes as long as `fit`.
+    The weights of a run do not converge, so there is no final model for new rows.  Therefore `predict` repeats the run with the same rows
+    and seed, and so with the same weights, and adds the energies of the new rows.  It takes as long as `fit`.
 
-    hidden, iterations, burn_in  of each run.  validation: share of the rows of each class that the energies are calibrated on.
-    threshold, value_range       how grey rows become two-valued, see RBM.
+    hidden, iterations, burn_in  settings of each run.  validation: the share of each class's rows that calibrates the energies.
+    threshold, value_range       the conversion of grey rows to binary ones, see RBM.
 
-    Attributes: `classes_`, `artifact_`, `training_`: the rows, labels and split that runs are made from.
+    Attributes: `classes_`, `artifact_`, `training_`: the rows, labels and split of the runs.
     Source: Welling (2009), sec. 10.
     """
 
@@ -145,7 +148,7 @@ class HerdingClassifier(ClassifierMixin, Ranged):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> HerdingClassifier:
-        """Learn from rows (n, d) and labels (n,)."""
+        """Fit to rows (n, d) and labels (n,)."""
         X, y = self._fitting(X, y)
         self.classes_, codes = _numbered(y)
         names = [str(code) for code in range(len(self.classes_))]
@@ -160,7 +163,7 @@ class HerdingClassifier(ClassifierMixin, Ranged):
         return {name: value for name, value in (own | self.grey_).items() if value is not None}
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, classes) of each row's classes, in the order of `classes_`."""
+        """Return probabilities (n, classes) of the classes of each row, in the order of `classes_`."""
         X = self._clipped(self._new(X))
         known = self.training_
         rows = np.concatenate([known.X, X])
@@ -172,7 +175,7 @@ class HerdingClassifier(ClassifierMixin, Ranged):
         return class_probabilities(scores, new, EvaluationSettings(seed=self.seed_))
 
     def predict(self, X: Any) -> Array:
-        """The likeliest class (n,) of each row."""
+        """Return the most probable class (n,) of each row."""
         check_is_fitted(self, "artifact_")
         found: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return found

@@ -18,7 +18,7 @@ TWO_STATE = ("binary", "spin")
 
 
 class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ranged):
-    """What RBM and DBN share: features are the means of the highest hidden units given the rows."""
+    """The base of RBM and DBN: features are the means of the highest hidden units given the rows."""
 
     units: str
     visible_units: str | None
@@ -27,7 +27,7 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ranged):
         return (self.visible_units or self.units) in TWO_STATE
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn from all rows (n, d) of an array, a sparse matrix or a frame; y is not looked at."""
+        """Fit to all rows (n, d) of an array, a sparse matrix or a frame; y is ignored."""
         X = self._fitting(X, accept_sparse="csr")
         self._learned("fit_rbm", self._dataset(X), **self._asked(), **self._grey(X))
         self._n_features_out = int(self._top().W.shape[2])
@@ -41,18 +41,21 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ranged):
         return self.artifact_
 
     def transform(self, X: Any) -> Array:
-        """E[h | v] (n, K) of rows (n, d)."""
+        """Return E[h | v] (n, K) of rows (n, d)."""
         made: Array = self._applied(self._clipped(self._new(X, accept_sparse="csr")), want="features").X
         return made
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of rows in nats, exact where a layer has at most 25 units, else annealed; of a DBN a lower bound."""
+        """Return the mean log-likelihood of rows in nats; for a DBN, return a lower bound.
+
+        It is exact if a layer has at most 25 units, else computed by annealing.
+        """
         rows = self._dataset(self._clipped(self._new(X, accept_sparse="csr")), split=np.full(X.shape[0], 2, dtype=np.uint8))
         row = function("eval")(self.artifact_, data=rows)[0]
         return float(row["log_likelihood"] if "log_likelihood" in row else row["log_likelihood_bound"])
 
     def sample(self, n_samples: int = 1, *, burn_in: int = 1000) -> Array:
-        """Rows (n_samples, d) drawn by Gibbs chains, one for each."""
+        """Return rows (n_samples, d) sampled by Gibbs chains, one chain for each row."""
         check_is_fitted(self, "artifact_")
         rows: Array = function("sample")(self.artifact_, count=n_samples, burn_in=burn_in, seed=self.seed_).X
         return rows
@@ -65,15 +68,15 @@ class Harmonium(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ranged):
 
 
 class RBM(Harmonium):
-    """A restricted Boltzmann machine, as `herd fit-rbm` learns it.
+    """A restricted Boltzmann machine, fitted as by `herd fit-rbm`.
 
     hidden         number of hidden units.
-    units          families of both layers (binary, spin, gaussian, rate:N, …); visible_units and hidden_units say one of them.
-    algorithm      auto (rpcd of up to 32 two-state units, else cd), cd, pcd, exact …; steps: Gibbs sweeps an update.
-    learning_rate  None: chosen by units, batch and updates.
-    standardize    gaussian visible units: columns of mean 0 and variance 1.
+    units          families of both layers (binary, spin, gaussian, rate:N, …); visible_units and hidden_units set a single layer.
+    algorithm      auto (rpcd for up to 32 binary units, else cd), cd, pcd, exact …; steps: Gibbs sweeps per update.
+    learning_rate  None: chosen from units, batch and updates.
+    standardize    gaussian visible units: columns are scaled to mean 0 and variance 1.
     threshold      grey values from this share of their range upwards are on; None: 0.4 of it.
-    value_range    of grey values; None: that of the training rows.
+    value_range    the range of grey values; None: that of the training rows.
 
     Attributes: `components_` (hidden, d), `intercept_visible_` (d), `intercept_hidden_` (hidden), `artifact_`.
     """
@@ -112,7 +115,7 @@ class RBM(Harmonium):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> RBM:
-        """Learn from all rows (n, d) of an array, a sparse matrix or a frame; y is not looked at."""
+        """Fit to all rows (n, d) of an array, a sparse matrix or a frame; y is ignored."""
         super().fit(X, y)
         self._show_weights()
         return self
@@ -124,7 +127,7 @@ class RBM(Harmonium):
 
     @classmethod
     def from_artifact(cls, artifact: Any) -> RBM:
-        """The fitted estimator of a model that a command or function learned, or that `herd convert --to rbm` read."""
+        """Return the fitted estimator of a model that a command or function fitted, or that `herd convert --to rbm` read."""
         if getattr(artifact, "count", 1) != 1:
             raise ValueError(f"there are {artifact.count} models, one for each class, and an RBM is one")
         hidden, about = artifact.W.shape[2], {"visible_units": artifact.visible_units, "hidden_units": artifact.hidden_units}
@@ -138,7 +141,7 @@ class RBM(Harmonium):
         return made
 
     def as_bernoulli_rbm(self) -> BernoulliRBM:
-        """The same weights as scikit-learn's own estimator, fitted.  Raises ValueError for units other than binary ones."""
+        """Return a fitted BernoulliRBM of scikit-learn with the same weights.  Raises ValueError for units that are not binary."""
         check_is_fitted(self, "artifact_")
         units = {self.artifact_.visible_units, self.artifact_.hidden_units}
         if units != {"binary"}:
@@ -153,13 +156,13 @@ class RBM(Harmonium):
         return made
 
     def score_samples(self, X: Any) -> Array:
-        """−F(v) (n,) in nats: the log-probability of each row but for log Z."""
+        """Return −F(v) (n,) in nats: the log-probability of each row plus log Z."""
         found: Array = self._applied(self._clipped(self._new(X, accept_sparse="csr")), want="energies").X
         return -found[:, 0]
 
 
 class DBN(Harmonium):
-    """A deep belief network learned layer by layer, as by `herd fit-rbm --layers`; parameters are those of RBM.
+    """A deep belief network fitted layer by layer, as by `herd fit-rbm --layers`; parameters are those of RBM.
 
     layers  hidden units of each layer, the lowest first.
     """
@@ -206,12 +209,12 @@ SETTINGS = (
 
 
 class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
-    """Independent components and energy-based filters, as `herd ica` learns them.
+    """Independent components and energy-based filters, fitted as by `herd ica`.
 
     algorithm   infomax, ml, fastica, picard, sobi, ebm, equil, sparse-coding; None: the command's own.
-    components  whitened dimensions that are kept; None: all.  filters: outputs; None: as many.
+    components  number of whitened dimensions; None: all.  filters: number of outputs; None: as many as dimensions.
 
-    Attributes: `components_` (outputs, d), which unmixes centred rows, `mixing_` (d, outputs), `mean_` (d), `artifact_`.
+    Attributes: `components_` (outputs, d), the unmixing matrix of centred rows, `mixing_` (d, outputs), `mean_` (d), `artifact_`.
     """
 
     def __init__(
@@ -232,7 +235,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> ICA:
-        """Learn from all rows (n, d); y is not looked at."""
+        """Fit to all rows (n, d); y is ignored."""
         X = self._fitting(X, ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("algorithm", "components", "filters", "iterations")}
         self._learned("ica", self._dataset(X), **{name: value for name, value in asked.items() if value is not None})
@@ -242,12 +245,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """The outputs (n, M) of rows (n, d)."""
+        """Return the outputs (n, M) of rows (n, d)."""
         made: Array = self._applied(self._new(X)).X
         return made
 
     def inverse_transform(self, X: Any) -> Array:
-        """The rows (n, d) of outputs (n, M)."""
+        """Return the rows (n, d) of outputs (n, M)."""
         check_is_fitted(self, "artifact_")
         made: Array = function("apply")(self.artifact_, np.asarray(X, dtype=np.float64), want="rows").X
         return made

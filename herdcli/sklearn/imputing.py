@@ -1,4 +1,4 @@
-"""Gaps filled in by the expectations of a density learned with them."""
+"""Imputation of missing values by their expectations under a density fitted to the incomplete rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from herdcli.sklearn.base import Estimator, Options
 
 
 class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
-    """NaN entries at their expectations given the others, under a density that EM fits to rows with gaps, as `herd em`.
+    """Imputation of NaN entries by their expectations given the others, under a density that EM fits to incomplete rows, as in `herd em`.
 
-    model       gmm, fa or ppca.  components: a number, or a range "1-5" of which BIC chooses; None: 1-10 until two are worse.
-    covariance  of gmm: full, tied, diagonal or spherical.
+    model       gmm, fa or ppca.  components: a number, or a range "1-5" from which BIC chooses; None: 1-10, ended after two worse ones.
+    covariance  for gmm: full, tied, diagonal or spherical.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> EMImputer:
-        """Learn from all rows (n, d), with NaN where values are missing; y is not looked at."""
+        """Fit to all rows (n, d), with NaN for missing values; y is ignored."""
         X = self._fitting(X, ensure_all_finite="allow-nan", ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("components", "iterations")}
         asked |= {"covariance": self.covariance} if self.model == "gmm" else {}
@@ -43,7 +43,7 @@ class EMImputer(OneToOneFeatureMixin, TransformerMixin, Estimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """The rows (n, d) without gaps."""
+        """Return the rows (n, d) with missing values filled in."""
         made: Array = self._applied(self._new(X, ensure_all_finite="allow-nan"), want="completed").X
         return made
 

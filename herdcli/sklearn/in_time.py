@@ -1,4 +1,4 @@
-"""Models of rows in time: hidden Markov models and linear dynamical systems."""
+"""Sequence models: hidden Markov models and linear dynamical systems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from herdcli.sklearn.base import Estimator, Options
 
 
 class InTime(Estimator):
-    """What both share.  Rows are in the order of time; `lengths` are those of the sequences that they are, one after the other."""
+    """The base of the sequence models.  Rows are in time order; `lengths` are the lengths of consecutive sequences."""
 
     components: Any
     iterations: int
@@ -41,12 +41,12 @@ class InTime(Estimator):
         return made
 
     def score(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> float:
-        """Mean log-likelihood in nats a row."""
+        """Return the mean log-likelihood in nats per row."""
         X = self._new(X, ensure_all_finite="allow-nan")
         return float(function("eval")(self.artifact_, data=self._sequences(X, lengths, part=2))[0]["log_likelihood"])
 
     def sample(self, n_samples: int = 1) -> Array:
-        """Rows (n_samples, d) of a new sequence."""
+        """Return rows (n_samples, d) of a new sequence."""
         check_is_fitted(self, "artifact_")
         made: Array = function("sample")(self.artifact_, count=1, steps=n_samples, seed=self.seed_).X
         return made
@@ -58,9 +58,9 @@ class InTime(Estimator):
 
 
 class HMM(InTime):
-    """A hidden Markov model, as `herd em --model hmm` learns it; NaN are missing values.
+    """A hidden Markov model, fitted as by `herd em --model hmm`; NaN are missing values.
 
-    components  states, or a range "1-5" of which BIC chooses.
+    components  number of states, or a range "1-5" from which BIC chooses.
     emission    gaussian, categorical, poisson, bernoulli or gmm.  covariance: full, tied, diagonal or spherical.
     transitions full, left-to-right, banded:W.
     """
@@ -87,26 +87,26 @@ class HMM(InTime):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> HMM:
-        """Learn from rows (n, d) of sequences of these lengths, None being one; y is not looked at."""
+        """Fit to rows (n, d) of sequences of these lengths (None: one sequence); y is ignored."""
         asked = {"emission": self.emission, "transitions": self.transitions}
         self._fitted(X, lengths, "hmm", **asked, covariance=self.covariance if self.emission in ("gaussian", "gmm") else None)
         return self
 
     def predict(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
-        """The states (n,) of the likeliest paths (Viterbi)."""
+        """Return the states (n,) of the most probable paths (Viterbi)."""
         states: Array = np.asarray(self._told(X, lengths, "viterbi").y)
         return states
 
     def predict_proba(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
-        """Probabilities (n, states) of each row's states given all rows of its sequence."""
+        """Return probabilities (n, states) of the states of each row given all rows of its sequence."""
         found: Array = self._told(X, lengths, "smoothed").X
         return found
 
 
 class LDS(TransformerMixin, InTime):
-    """A linear dynamical system learned by EM, as `herd em --model lds`; NaN are missing values, which `completed` fills in.
+    """A linear dynamical system fitted by EM, as by `herd em --model lds`; NaN are missing values, which `completed` fills in.
 
-    components  dimensions of the state.  diagonal: noise that is independent in every column.
+    components  dimension of the state.  diagonal: the noise is independent in every column.
     """
 
     def __init__(
@@ -127,26 +127,26 @@ class LDS(TransformerMixin, InTime):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, lengths: Sequence[int] | None = None) -> LDS:
-        """Learn from rows (n, d) of sequences of these lengths, None being one; y is not looked at."""
+        """Fit to rows (n, d) of sequences of these lengths (None: one sequence); y is ignored."""
         self._fitted(X, lengths, "lds", diagonal=self.diagonal)
         return self
 
     def transform(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
-        """Means (n, states) of each row's state given all rows of its sequence (Kalman smoother)."""
+        """Return means (n, states) of the state at each row given all rows of its sequence (Kalman smoother)."""
         found: Array = self._told(X, lengths, "smoothed").X[:, : self.artifact_.states]
         return found
 
     def completed(self, X: Any, *, lengths: Sequence[int] | None = None) -> Array:
-        """The rows (n, d) with NaN at their expectations."""
+        """Return the rows (n, d) with NaN replaced by their expectations."""
         found: Array = self._told(X, lengths, "completed").X
         return found
 
     def forecast(self, X: Any, steps: int = 12) -> Array:
-        """The rows (steps, d) expected after these."""
+        """Return the expected rows (steps, d) after the given ones."""
         made: Array = self._told(X, None, f"forecast:{steps}").X[:, : self.n_features_in_]
         return made
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """lds0, lds1, …"""
+        """Return the names lds0, lds1, …"""
         check_is_fitted(self, "artifact_")
         return np.array([f"lds{k}" for k in range(self.artifact_.states)], dtype=object)

@@ -13,10 +13,10 @@ from herdcli.sklearn.base import Estimator, Options, components
 
 
 class MarkovNetwork(DensityMixin, Estimator):
-    """The likeliest Markov network of a structure, as `herd fit-mrf` learns it: for columns of whole numbers, states 0, 1, ….
+    """The maximum-likelihood Markov network of a structure, fitted as by `herd fit-mrf`, for columns of whole numbers (states 0, 1, …).
 
     structure  chow-liu, grid, full, independent …; algorithm: ups-jt, ipf, gradient, loopy-is, …
-    smoothing  pseudo-rows of the uniform distribution, without which states that no row has are impossible.
+    smoothing  number of pseudo-rows of the uniform distribution; with 0, states that occur in no row are impossible.
 
     Attributes: `cardinality_` (d,), `artifact_`.
     """
@@ -37,7 +37,7 @@ class MarkovNetwork(DensityMixin, Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> MarkovNetwork:
-        """Learn from all rows (n, d) of states; y is not looked at."""
+        """Fit to all rows (n, d) of states; y is ignored."""
         X = self._whole(self._fitting(X))
         asked = {"structure": self.structure, "algorithm": self.algorithm, "smoothing": self.smoothing}
         self._learned("fit_mrf", self._dataset(X), **asked)
@@ -45,21 +45,21 @@ class MarkovNetwork(DensityMixin, Estimator):
         return self
 
     def marginals(self, X: Any) -> Array:
-        """Probabilities (n, Σ states) of all states of all columns, given the entries of each row that are not NaN."""
+        """Return probabilities (n, Σ states) of all states of all columns, given the entries of each row that are not NaN."""
         return self._answers(X)[:, :-1]
 
     def score_samples(self, X: Any) -> Array:
-        """log p (n,) of rows in nats; NaN entries are summed out."""
+        """Return log p (n,) of rows in nats; NaN entries are summed out."""
         nothing = function("ups_infer")(self.artifact_, algorithm="junction-tree").log_z
         found: Array = self._answers(X)[:, -1] - nothing
         return found
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of rows in nats."""
+        """Return the mean log-likelihood of rows in nats."""
         return float(self.score_samples(X).mean())
 
     def predict(self, X: Any) -> Array:
-        """Rows (n, d) whose NaN entries are their likeliest states given the others, one by one."""
+        """Return rows (n, d) with each NaN entry replaced by its most probable state given the known entries, one entry at a time."""
         filled = self._new(X, ensure_all_finite="allow-nan", dtype=np.float64)
         ends = np.cumsum(self.cardinality_)
         parts = np.split(self.marginals(X), ends[:-1], axis=1)
@@ -74,7 +74,7 @@ class MarkovNetwork(DensityMixin, Estimator):
 
     @staticmethod
     def _whole(X: Array) -> Array:
-        """States as whole numbers.  Raises ValueError for other ones."""
+        """Return states as whole numbers.  Raises ValueError for other values."""
         if (X % 1 != 0).any() or (X.size and X.min() < -1):
             raise ValueError("a MarkovNetwork takes whole numbers from 0, the states of its columns: KBinsDiscretizer makes them")
         return X.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Generalised linear models with the penalties and families that scikit-learn's have not, and with errors that are not alike."""
+"""Generalised linear models with penalties and families that scikit-learn lacks, and with correlated or heteroscedastic errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from herdcli.sklearn.base import Estimator, Options, components
 
 
 class GLMRegressor(RegressorMixin, Estimator):
-    """A generalised linear model of a real target, as `herd regress` fits it, with standard errors.
+    """A generalised linear model of a real target with standard errors, fitted as by `herd regress`.
 
     family  gaussian, poisson, gamma, gamma-shape or bernoulli (targets in 0 … 1).
     l2, l1  ½ l2 ‖β‖² and l1 ‖β‖₁ are added to the mean loss, of every family.
@@ -42,7 +42,7 @@ class GLMRegressor(RegressorMixin, Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GLMRegressor:
-        """Fit to rows (n, d) and targets (n,) of these weights (n,)."""
+        """Fit to rows (n, d) and targets (n,) with weights (n,)."""
         X, y = self._fitting(X, y, y_numeric=True)
         asked = {name: getattr(self, name) for name in ("family", "l2", "l1", "gls", "iterations")}
         given = {name: value for name, value in asked.items() if value is not None}
@@ -62,6 +62,6 @@ class GLMRegressor(RegressorMixin, Estimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """The expected target (n,) of each row."""
+        """Return the expected target (n,) of each row."""
         found: Array = self._applied(self._new(X), want="means").X[:, 0]
         return found

@@ -1,4 +1,4 @@
-"""Choosing rows: kernel herding as a selector of samples."""
+"""Selection of rows: kernel herding as a sample selector."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from herdcli.sklearn.base import Estimator, Options, components
 
 
 class KernelHerder(Estimator):
-    """A few weighted rows that stand for all of them, as `herd kernel-herd` chooses them.
+    """A selector of a few weighted rows that represent all rows, as chosen by `herd kernel-herd`.
 
-    count      rows to choose; of fewer rows all.
-    rule       herding, line-search, … ; kernel and bandwidth: of the mean embedding; weights: rule, uniform, simplex, affine, free.
+    count      number of rows to choose; all rows if there are fewer.
+    rule       herding, line-search, … ; kernel and bandwidth: those of the mean embedding; weights: rule, uniform, simplex, affine, free.
     unique     choose no row twice.
 
-    Attributes: `sample_indices_` (count,), `sample_weight_` (count,) of sum 1, `atoms_` (count, d), `artifact_`.
+    Attributes: `sample_indices_` (count,), `sample_weight_` (count,) with sum 1, `atoms_` (count, d), `artifact_`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class KernelHerder(Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelHerder:
-        """Choose from rows (n, d) of these weights (n,); y is not looked at."""
+        """Choose from rows (n, d) with weights (n,); y is ignored."""
         X = self._fitting(X, ensure_min_samples=2)
         asked = {name: getattr(self, name) for name in ("rule", "kernel", "bandwidth", "weights", "unique")}
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
@@ -54,12 +54,12 @@ class KernelHerder(Estimator):
         return self
 
     def fit_resample(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """The chosen rows of X, and of y where it is given, of the types that came in."""
+        """Return the chosen rows of X, and of y if it is given, with the types of the input."""
         self.fit(X, y, sample_weight)
         return self.resampled(X) if y is None else (self.resampled(X), self.resampled(y))
 
     def resampled(self, values: Any) -> Any:
-        """The chosen entries of a sequence as long as the rows were."""
+        """Return the chosen entries of a sequence with one entry per row."""
         check_is_fitted(self, "sample_indices_")
         places: Array = self.sample_indices_
         return (

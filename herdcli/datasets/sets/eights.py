@@ -8,11 +8,11 @@ from pathlib import Path
 from herdcli.datasets.registry import Arrays, DatasetEntry
 from herdcli.datasets.sets.usps import LICENCE, ORIGIN, SOURCE, read_digits
 
-THRESHOLD = 80  # of 255, from which on a pixel is on
+THRESHOLD = 80  # pixels with at least this value, of 255, are on
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """Means of 2×2 pixels as `gray`, and where they reach the threshold as X."""
+    """Return the means of 2×2 pixels as `gray`, and as X whether they reach the threshold."""
     import numpy as np
 
     X, y = read_digits(files)

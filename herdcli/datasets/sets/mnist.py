@@ -19,7 +19,7 @@ FILES: dict[str, tuple[int, str]] = {  # bytes, SHA-256
 
 
 def read_idx(path: Path) -> Any:
-    """The uint8 array of an IDX file, packed by gzip or not."""
+    """Return the uint8 array of an IDX file, which may be compressed by gzip."""
     import gzip
 
     import numpy as np
@@ -36,7 +36,7 @@ def read_idx(path: Path) -> Any:
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """The training pictures, then the test pictures, in the order of the files."""
+    """Return the training pictures, then the test pictures, in the order of the files."""
     import numpy as np
 
     images = [read_idx(files[f"{part}-images-idx3-ubyte.gz"]) for part in PARTS]
@@ -45,7 +45,7 @@ def convert(files: Mapping[str, Path]) -> Arrays:
 
 
 def convert_pictures(path: Path) -> Arrays:
-    """The same of an archive of {train,test}/DIGIT/INDEX.png: the index is the place in the IDX file."""
+    """Return the same arrays from an archive of {train,test}/DIGIT/INDEX.png; INDEX is the index in the IDX file."""
     import numpy as np
 
     from herdcli.datasets.archives import read_members

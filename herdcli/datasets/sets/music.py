@@ -1,4 +1,4 @@
-"""Two excerpts of ten seconds of each of eight recordings."""
+"""Two excerpts from each of eight recordings, ten seconds each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
 
 COMMIT = "450cdd8a002c98e7bdbfebb309fc1ed024001f77"
-RATE, LENGTH = 8_820, 88_436  # the size of Teh's thesis
+RATE, LENGTH = 8_820, 88_436  # the size in Teh's thesis
 # name, SHA-256 where the publisher's index has it (librosa/data, index/registry.txt), licence, seconds at which the excerpts begin
 RECORDINGS: tuple[tuple[str, str | None, str, tuple[float, float]], ...] = (
     (
@@ -59,7 +59,7 @@ RECORDINGS: tuple[tuple[str, str | None, str, tuple[float, float]], ...] = (
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """Excerpts as columns in time order: mono, resampled to 8.82 kHz, divided by their standard deviation."""
+    """Return excerpts as columns in time order: mono, resampled to 8.82 kHz, divided by their standard deviation."""
     import math
 
     import numpy as np

@@ -6,7 +6,7 @@ from posixpath import basename
 
 from herdcli.datasets.registry import GITHUB, DatasetEntry, Source
 
-# repository, commit and folder -> name here, bytes, SHA-256; a name of merlin_ or pgmpy_ has that before its published name
+# repository, commit and folder -> name here, bytes, SHA-256; the prefix merlin_ or pgmpy_ is not in the published name
 FILES: dict[str, tuple[tuple[str, int, str], ...]] = {
     "dechterlab/uai-competitions/f13ae36507f4d4a91ae7b20d44ac11765b208450/UAI-2014/MAR": (
         ("Grids_11.uai", 10_798, "85f8d06c1fa4d68bf2b68d4fe06747cd3fc8090c87fab4c1cb811c523affb7c8"),
@@ -78,7 +78,7 @@ PREFIXES = ("merlin_", "pgmpy_")
 
 
 def _published_name(name: str) -> str:
-    """The name of a file where it is published."""
+    """Return the name under which a file is published."""
     prefix = next((each for each in PREFIXES if name.startswith(each)), "")
     return basename(name)[len(prefix) :]
 

@@ -1,4 +1,4 @@
-"""Which of 100 words a posting to newsgroups has, of Sam Roweis' page."""
+"""The presence of 100 words in postings to newsgroups, from Sam Roweis' page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE = "20news_w100.mat"
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """A row for each posting, in the order of the file; y is one of four groups of newsgroups."""
+    """Return a row for each posting, in the order of the file; y is one of four groups of newsgroups."""
     import numpy as np
     from scipy.io import loadmat
 

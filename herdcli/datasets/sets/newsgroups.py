@@ -1,4 +1,4 @@
-"""20 newsgroups, divided by date, as counts of words."""
+"""The 20 newsgroups data as word counts, split by date."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ COMMIT = "962223652e9bb164ac2d83cd09fc7b8845ce860b"
 
 
 def subject_and_body(post: str) -> str:
-    """A post without the other lines of its header."""
+    """Return the subject and the body of a post, without the other header lines."""
     header, _, body = post.partition("\n\n")
     subjects = [line[len("subject:") :] for line in header.split("\n") if line.lower().startswith("subject:")]
     return "\n".join([*subjects[:1], body])
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """The test posts, then the training posts, groups and files in the order of their names; words that two or more posts have."""
+    """Return the test posts, then the training posts, sorted by group and file name; the columns are the words of two or more posts."""
     import numpy as np
 
     from herdcli.datasets.archives import read_members

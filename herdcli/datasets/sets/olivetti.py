@@ -1,4 +1,4 @@
-"""Olivetti faces, 64×64, of Sam Roweis' page."""
+"""Olivetti faces, 64×64, from Sam Roweis' page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILE = "faces.rda"
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """A row for each picture; ten of each person, in the order of the ORL set."""
+    """Return a row for each picture, ten per person, in the order of the ORL set."""
     import numpy as np
 
     from herdcli.datasets.pictures import columns_to_rows

@@ -10,19 +10,19 @@ from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
 
 FILE = "att_faces.zip"
 LICENCE = "free use, credit Olivetti Research Laboratory (AT&T Laboratories Cambridge; Samaria & Harter 1994)"
-# whether a person wears glasses, a bit for each picture: olivetti_faces/has_glasses.np of github.com/lawrennd/datasets_mirror
+# one bit per picture, 1 for a person with glasses: olivetti_faces/has_glasses.np of github.com/lawrennd/datasets_mirror
 GLASSES = "003ff00386003ff184000000000000cffff00000cfc00e47af000000000000000fffff00000ffc00003ff00003ffc0000000"
 
 
 def read_glasses() -> Any:
-    """(400,) uint8: 1 where a person wears glasses."""
+    """Return (400,) uint8: 1 for a person with glasses."""
     import numpy as np
 
     return np.unpackbits(np.frombuffer(bytes.fromhex(GLASSES), np.uint8))
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """s1/1.pgm … s40/10.pgm, a row for each."""
+    """Return s1/1.pgm … s40/10.pgm, one row each."""
     import numpy as np
 
     from herdcli.datasets.archives import read_members

@@ -1,4 +1,4 @@
-"""16×16 patches of the training pictures of the Berkeley segmentation data set."""
+"""16×16 patches from the training pictures of the Berkeley segmentation data set."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from herdcli.datasets.registry import Arrays, DatasetEntry, Source
 
 FILE = "BSDS500.zip"
 COMMIT = "a04b7c6c3a9f0ace74bf205c72a43d32e1c72722"
-COUNT, SIDE, SEED = 122_880, 16, 2003  # the count of Teh's thesis
+COUNT, SIDE, SEED = 122_880, 16, 2003  # the count in Teh's thesis
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """Patches at places that are drawn from a seed; the pictures are in the order of their names, upright ones transposed."""
+    """Return patches at random positions from a seed; pictures are sorted by name, and those in portrait format are transposed."""
     import numpy as np
 
     from herdcli.datasets.archives import read_members

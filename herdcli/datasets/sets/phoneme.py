@@ -1,4 +1,4 @@
-"""Log-periodograms of five phonemes, of the book The Elements of Statistical Learning."""
+"""Log-periodograms of five phonemes, from the book The Elements of Statistical Learning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE = "phoneme.RData"
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """256 frequencies a row; the name of a speaker begins with train or test, and this is the split."""
+    """Return rows of 256 frequencies; the split is train or test, the beginning of the speaker's name."""
     import numpy as np
 
     from herdcli.datasets.r_data import read_frame

@@ -1,4 +1,4 @@
-"""R8: news of Reuters with one of eight topics, as counts of words."""
+"""R8: Reuters news articles with one of eight topics, as word counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADER = "Class\tExample"
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """The training part, then the test part; a line is a topic, a tab, and the text; words that two or more texts have."""
+    """Return the training part, then the test part; a line is a topic, a tab, and the text.  The columns are words of two or more texts."""
     import numpy as np
 
     from herdcli.datasets.word_counts import count_words, words

@@ -1,4 +1,4 @@
-"""Reviews of products in four domains, as counts of words and of pairs of words."""
+"""Reviews of products in four domains, as counts of words and of word pairs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ OPINIONS = ("positive", "negative")
 
 
 def file_name(domain: str, opinion: str) -> str:
-    """The name of a part in the folder of sources."""
+    """Return the name of a part in the folder of sources."""
     return f"{domain}-{opinion}.review"
 
 
 def read_reviews(text: str) -> list[str]:
-    """Title and text of each review of a file of elements, which is no valid XML."""
+    """Return the title and text of each review of a file with XML-like elements, which is not valid XML."""
 
     def part(review: str, name: str) -> str:
         found = re.search(f"<{name}>(.*?)</{name}>", review, re.DOTALL)
@@ -30,7 +30,7 @@ def read_reviews(text: str) -> list[str]:
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """Domain by domain, the positive ones first; words and pairs that three or more reviews have."""
+    """Return the reviews domain by domain, positive ones first; the columns are words and pairs of three or more reviews."""
     import numpy as np
 
     from herdcli.datasets.word_counts import count_words, words_and_pairs

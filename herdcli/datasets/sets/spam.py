@@ -16,7 +16,7 @@ RUNS = ("average", "longest", "total")
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """57 columns, and y 1 for spam."""
+    """Return 57 columns as X, and y with 1 for spam."""
     import numpy as np
 
     from herdcli.datasets.r_data import read_frame

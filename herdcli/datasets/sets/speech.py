@@ -9,13 +9,13 @@ from herdcli.datasets.registry import Arrays, DatasetEntry, Source
 
 FILE = "free-spoken-digit-dataset.zip"
 COMMIT = "26eb9aaf76e81b692f806f9140c2d2777410d7a1"
-COUNT, LENGTH, SEED = 50_000, 100, 47  # the shape of Teh's thesis
+COUNT, LENGTH, SEED = 50_000, 100, 47  # the shape in Teh's thesis
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """Segments at places that are drawn from a seed, all places of all recordings alike: first the recordings, then where they begin.
+    """Return segments at random positions from a seed, uniform over all positions: first the recordings are sampled, then the positions.
 
-    Recordings DIGIT_SPEAKER_NUMBER.wav are in the order of speaker, digit and number.
+    Recordings DIGIT_SPEAKER_NUMBER.wav are sorted by speaker, digit and number.
     """
     import io
 

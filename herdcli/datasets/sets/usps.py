@@ -1,4 +1,4 @@
-"""USPS digits: the 11,000 pictures of Sam Roweis' page."""
+"""USPS digits: the 11,000 pictures from Sam Roweis' page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORIGIN = "cs.nyu.edu/~roweis/data.html, also in github.com/kisakson/usps-digits"
 
 
 def read_digits(files: Mapping[str, Path]) -> tuple[Any, Any]:
-    """Pixels (11000, 256) uint8 in row-major order, and digits (11000,) int32: 1,100 of each in the order 1 … 9, 0."""
+    """Return pixels (11000, 256) uint8 in row-major order, and digits (11000,) int32: 1,100 of each in the order 1 … 9, 0."""
     import numpy as np
     from scipy.io import loadmat
 
@@ -32,7 +32,7 @@ def read_digits(files: Mapping[str, Path]) -> tuple[Any, Any]:
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """The digits and their labels."""
+    """Return the digits and their labels."""
     X, y = read_digits(files)
     return {"X": X, "y": y}
 

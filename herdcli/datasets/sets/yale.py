@@ -15,7 +15,7 @@ CONDITIONS = (
 
 
 def convert(files: Mapping[str, Path]) -> Arrays:
-    """A row for each picture: fifteen persons under eleven conditions."""
+    """Return a row for each picture: fifteen people under eleven conditions."""
     import numpy as np
     from scipy.io import loadmat
 

@@ -1,6 +1,6 @@
-"""Artifacts: what travels between commands.  A dataclass on disk, sealed, with its history.
+"""Artifacts, the files that commands exchange: each is a sealed dataclass on disk, with its history.
 
-Used by `cli` alone: topics see arrays, never files.
+Only `cli` uses this package: the other packages work with arrays, never with files.
 """
 
 from herdcli.artifacts.atomic_output import atomic_file

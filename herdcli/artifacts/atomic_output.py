@@ -1,7 +1,7 @@
-"""Output that appears whole or not at all, wherever it goes.
+"""Atomic output: a file appears complete or not at all, whatever the destination is.
 
-A file is built beside its destination, in `.NAME.herd-tmp` (locked; one left by a killed run is
-used again), synced, and renamed over it.  Standard output, devices and FIFOs are fed from a
+A file is written next to its destination, in `.NAME.herd-tmp` (locked; a file left by a killed run is
+used again), synced, and renamed to its destination.  Standard output, devices and FIFOs receive a copy of a
 finished temporary file, so that a failing command writes nothing into a pipe.
 """
 
@@ -35,10 +35,10 @@ _ANOTHERS = re.compile(r"/proc/\d+/fd/\d+")
 
 
 def check_destination(path: str, *, clobber: bool = True, binary: bool = True) -> None:
-    """Raise now what `atomic_file` would raise when the work is done: for use before the work.
+    """Raise the errors that `atomic_file` would raise at the end: for use before the work.
 
-    A terminal (for binary output) or closed stdout, a missing or unwritable folder, a folder as
-    target, no-clobber.
+    It checks for a terminal (for binary output), a closed stdout, a missing or unwritable folder, a folder as
+    target, and no-clobber.
     """
     if path == "-":
         _check_stdout(binary)
@@ -50,9 +50,9 @@ def check_destination(path: str, *, clobber: bool = True, binary: bool = True) -
 
 @contextlib.contextmanager
 def atomic_file(path: str, *, clobber: bool = True, binary: bool = True) -> Iterator[Path]:
-    """A temporary file that becomes `path` if the body succeeds and vanishes if it fails.
+    """Yield the path of a temporary file that becomes `path` if the body succeeds and is removed if it fails.
 
-    "-" is stdout; what exists and is no regular file is written like stdout.  binary: not for a terminal.
+    "-" is stdout; an existing destination that is not a regular file is written like stdout.  binary: refuse a terminal.
     Raises CannotCreate (73), WriteFailed (74), Locked (75), BadUsage (2) for a terminal; lets
     BrokenPipeError through.
     """
@@ -81,9 +81,10 @@ def atomic_file(path: str, *, clobber: bool = True, binary: bool = True) -> Iter
 
 @contextlib.contextmanager
 def scratch_file(*, named: bool = False) -> Iterator[Path]:
-    """An empty file in $TMPDIR, gone when the body ends; where the system has files without a name, also when the process is killed.
+    """Yield an empty file in $TMPDIR, which is removed when the body ends.
 
-    named  it needs a name of its own: HDF5 reads no other file.
+    If the system supports files without names, it also vanishes when the process is killed.
+    named  the file needs a name: HDF5 cannot read a file without one.
     """
     if not named and (nameless := _unnamed_descriptor()) is not None:
         try:
@@ -107,7 +108,7 @@ def scratch_file(*, named: bool = False) -> Iterator[Path]:
 
 
 def _unnamed_descriptor() -> int | None:
-    """A descriptor of a file that has no name, None where there are none."""
+    """Return a descriptor of a file without a name, or None if the system does not support them."""
     if not hasattr(os, "O_TMPFILE") or not os.path.exists("/proc/self/fd"):
         return None
     try:
@@ -125,7 +126,7 @@ def _check_stdout(binary: bool) -> None:
 
 
 def _resolve_links(path: str) -> str:
-    """The path behind symbolic links, stopping at names of open descriptors."""
+    """Return the path with symbolic links resolved, except the names of open descriptors."""
     seen: set[str] = set()
     while os.path.islink(path) and not _names_descriptor(path):
         if path in seen:
@@ -136,7 +137,7 @@ def _resolve_links(path: str) -> str:
 
 
 def descriptor_number(path: str) -> int | None:
-    """N for /dev/fd/N, /proc/self/fd/N, /dev/stdin and the like; None for other paths."""
+    """Return N for /dev/fd/N, /proc/self/fd/N, /dev/stdin and the like; None for other paths."""
     normal = os.path.normpath(path)
     match = _OWN.fullmatch(normal)
     return int(match[1]) if match else _STANDARD.get(normal)
@@ -147,7 +148,7 @@ def _names_descriptor(path: str) -> bool:
 
 
 def _is_stream(target: str) -> bool:
-    """Is there something that a rename would destroy: a device, a FIFO, an open descriptor?"""
+    """Return whether the target is something that a rename would destroy: a device, a FIFO, an open descriptor."""
     if _names_descriptor(target):
         return True
     try:
@@ -176,11 +177,11 @@ def _exists_error(path: str) -> CannotCreate:
 
 
 def _lock_temporary(target: str, path: str) -> tuple[Path, int]:
-    """Open and lock `.NAME.herd-tmp` beside the target, empty."""
+    """Open `.NAME.herd-tmp` next to the target, lock it and empty it."""
     temporary = file_locks.lock_path(target, "herd-tmp")
     hint = "wait for it, or choose another name"
     descriptor = file_locks.acquire(temporary, "another run is writing this file", where=path, hint=hint)
-    if not _is_own_file(descriptor):  # somebody put another file's link there: what is behind it is not ours to write
+    if not _is_own_file(descriptor):  # a link to another file: that file must not be written
         os.close(descriptor)
         descriptor, name = tempfile.mkstemp(prefix=f"{temporary.name[:200]}.", dir=temporary.parent)
         return Path(name), descriptor
@@ -195,13 +196,13 @@ def _lock_temporary(target: str, path: str) -> tuple[Path, int]:
 
 
 def _is_own_file(descriptor: int) -> bool:
-    """Is an open file this user's, under one name?"""
+    """Return whether an open file belongs to this user and has only one name."""
     found = os.fstat(descriptor)
     return found.st_nlink == 1 and found.st_uid == os.geteuid()
 
 
 def _commit(temporary: Path, descriptor: int, target: str, path: str, clobber: bool) -> None:
-    """Sync the finished file, give it its mode and its name, sync the folder.  What is replaced hands its mode on."""
+    """Sync the finished file, set its mode, rename it, and sync the folder.  The mode is that of the file which is replaced."""
     try:
         os.fchmod(descriptor, _output_mode(target))
     except OSError as error:
@@ -223,7 +224,7 @@ def _commit(temporary: Path, descriptor: int, target: str, path: str, clobber: b
 
 
 def _output_mode(target: str) -> int:
-    """The permissions of the file that is replaced, else those that the umask gives to a new one."""
+    """Return the permissions of the file that is replaced, or those that the umask gives to a new file."""
     with contextlib.suppress(OSError):
         return stat.S_IMODE(os.stat(target).st_mode) & 0o777
     umask = os.umask(0o077)
@@ -232,13 +233,13 @@ def _output_mode(target: str) -> int:
 
 
 def _close_quietly(descriptor: int) -> None:
-    """Close what has been synced, or is gone: an error tells nothing that matters."""
+    """Close a descriptor whose file has been synced or removed; errors are ignored because they do not matter."""
     with contextlib.suppress(OSError):
         os.close(descriptor)
 
 
 def _link_if_absent(temporary: Path, target: str, path: str) -> None:
-    """Give the file its name only if nobody has it: a hard link does not replace."""
+    """Rename the file only if the target does not exist: creating a hard link never replaces a file."""
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -266,7 +267,7 @@ def _copy_to_stream(source: Path, target: str) -> None:
 
 
 def _stdout_descriptor() -> int | None:
-    """The descriptor under sys.stdout, flushed; None for one that lives in memory."""
+    """Return the descriptor of sys.stdout after flushing it, or None for a stream in memory."""
     sys.stdout.flush()
     try:
         return sys.stdout.fileno()
@@ -275,7 +276,7 @@ def _stdout_descriptor() -> int | None:
 
 
 def copy_to_descriptor(source: BinaryIO, descriptor: int) -> None:
-    """Copy an open file to a descriptor inside the kernel where it can, else through a buffer."""
+    """Copy an open file to a descriptor, inside the kernel if possible, else through a buffer."""
     enlarge_pipe(descriptor)
     size, sent = os.fstat(source.fileno()).st_size, 0
     while sent < size:
@@ -302,7 +303,7 @@ def _write_some(descriptor: int, piece: bytes) -> int:
 
 
 def enlarge_pipe(descriptor: int) -> None:
-    """Give a pipe a megabyte of buffer: fewer switches between the two processes."""
+    """Set the buffer of a pipe to a megabyte: fewer switches between the two processes."""
     with contextlib.suppress(OSError, AttributeError):
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -310,7 +311,7 @@ def enlarge_pipe(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def _named_write_failures(shown: str) -> Iterator[None]:
-    """Turn a full disk and its kin into WriteFailed; libhdf5 hides the number in its text."""
+    """Convert a full disk and similar errors to WriteFailed; libhdf5 reports the error number only in its message."""
     try:
         yield
     except (HerdError, BrokenPipeError):
@@ -319,7 +320,7 @@ def _named_write_failures(shown: str) -> Iterator[None]:
         number = error.errno if isinstance(error, OSError) else None
         buried = re.search(r"errno = (\d+)", str(error))
         number = int(buried[1]) if number is None and buried else number
-        number = errno.EIO if str(error) == "error closing file" else number  # all that Arrow says
+        number = errno.EIO if str(error) == "error closing file" else number  # the only message of Arrow
         if number in FULL or number in REFUSED:
             raise WriteFailed(f"writing failed ({os.strerror(number or 0)})", where=shown, hint=_disk_space_hint(number)) from error
         raise
@@ -334,7 +335,7 @@ def _error_reason(error: OSError) -> str:
 
 
 def compress_file(path: Path, packing: str) -> None:
-    """A file compressed in its place; the same bytes give the same bytes."""
+    """Compress a file in place; equal bytes give equal compressed bytes."""
     packed = path.with_name(f"{path.name}.packed")
     try:
         with open(path, "rb") as source, open(packed, "wb") as out:

@@ -1,7 +1,7 @@
-"""Where bytes come from: a file, standard input, a FIFO, or a compressed wrapping of any of them.
+"""Sources of bytes: a file, standard input, a FIFO, or compressed data in any of them.
 
-A regular file is read where it lies.  Anything else is a stream: text is parsed as it arrives,
-binary is drained once into a named temporary file while its digest is taken, and opened from there.
+A regular file is read in place.  Anything else is a stream: text is parsed as it arrives;
+binary data are copied once into a named temporary file while the digest is computed, and then opened.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ BINARY = (
     b"MATLAB",
     b"\x93NUMPY",
     b"ARROW1",
-)  # what no encoding of text is applied to
+)  # formats that are not decoded as text
 EMPTY_STDIN = "nothing arrived on stdin: did the command before the pipe fail?"
 
 
 class Source:
-    """Bytes of an input, not yet told apart.
+    """The bytes of an input whose format is not known yet.
 
-    name  for messages.  head  up to 64 kB of its beginning.  size and sha256 are known once the
-    bytes have passed (`regular` files: size at once).
+    name  the name in messages.  head  the first bytes, at most 64 kB.  size and sha256 are known after all
+    bytes were read (size at once for `regular` files).
     """
 
     def __init__(self, name: str, stream: BinaryIO, *, regular: bool, limit: int | None = None) -> None:
@@ -61,18 +61,18 @@ class Source:
         self._hash: seal_header.Hasher | None = None
         self._skip = 0
         self._drained: Path | None = None
-        self.member: str | None = None  # what is read of the file: a sheet, a dataset, a file of an archive
-        self.encoding: str | None = None  # that the bytes were guessed to be in, before they became UTF-8
+        self.member: str | None = None  # the part of the file to read: a sheet, a dataset, a file of an archive
+        self.encoding: str | None = None  # guessed encoding of the bytes before their conversion to UTF-8
         self._begun = _file_state(self._descriptor) if regular else None
 
     def require_unchanged(self) -> None:
-        """Raise DataError where a regular file has been written to since it was opened; one that has another name now is the same."""
+        """Raise DataError if a regular file was written to after it was opened; a renamed file is not an error."""
         if self._begun is not None and _file_state(self._descriptor) != self._begun:
             raise DataError("changed during the run", where=self.name, hint="run it again")
 
     @property
     def sha256(self) -> str:
-        """Digest of the bytes; for a sealed file the one its seal is about."""
+        """The digest of the bytes; for a sealed file, the digest in its seal."""
         if self._hash is None:
             self._hash = self._begin_hash()
             for piece in seal_header.read_pieces(self._descriptor, self._skip):
@@ -80,7 +80,7 @@ class Source:
         return self._hash.hexdigest()
 
     def drained(self) -> str:
-        """The digest once all bytes have been read, and kept nowhere."""
+        """Read all bytes without storing them, and return the digest."""
         if not self.regular:
             for _ in self.pieces():
                 pass
@@ -92,7 +92,7 @@ class Source:
         return stated.hasher() if stated else hashlib.sha256()
 
     def reader(self) -> BinaryIO:
-        """The bytes from the beginning as a buffered stream; the digest is complete when it ends."""
+        """Return the bytes from the beginning as a buffered stream; the digest is complete when the stream ends."""
         if self.regular:
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             return open(os.dup(self._descriptor), "rb")
@@ -100,7 +100,7 @@ class Source:
 
     @contextlib.contextmanager
     def file(self) -> Iterator[str]:
-        """The bytes as a file that can be opened by name; a stream is drained into a temporary one."""
+        """Yield the name of a file with the bytes; a stream is copied into a temporary file."""
         if self.regular:
             yield _reopenable_name(self._descriptor, self.name)
             return
@@ -117,12 +117,12 @@ class Source:
             yield str(path)
 
     def forget_file(self) -> None:
-        """Take the name from a drained stream once the file is open: it goes away even if this process is killed."""
+        """Remove the name of the temporary copy of a stream after it was opened, so that it vanishes even if this process is killed."""
         if self._drained is not None:
             self._drained.unlink(missing_ok=True)
 
     def pieces(self) -> Iterator[memoryview]:
-        """The bytes of a stream, once, hashed as they pass; pieces share one buffer."""
+        """Yield the bytes of a stream once, and hash them; all pieces share one buffer."""
         self._hash = running = self._begin_hash()
         running.update(memoryview(self.head)[self._skip :])
         self.size = len(self.head)
@@ -139,13 +139,13 @@ class Source:
 
 
 def _file_state(descriptor: int) -> tuple[int, int]:
-    """Bytes of a file, and when they were last written to."""
+    """Return the size of a file and the time of its last change."""
     found = os.fstat(descriptor)
     return found.st_size, found.st_mtime_ns
 
 
 class _PieceReader(io.RawIOBase):
-    """A stream's pieces as a raw reader."""
+    """A raw reader of the pieces of a stream."""
 
     def __init__(self, source: Source) -> None:
         self._pieces = source.pieces()
@@ -164,15 +164,15 @@ class _PieceReader(io.RawIOBase):
 
 
 class LimitedText(io.RawIOBase):
-    """Text as it is read, refused when what it unfolds to would be more than a limit.
+    """A text stream that raises an error if the parsed text would need more memory than a limit.
 
-    Each value, told by the mark behind or inside it, takes `WIDTH` bytes beside those of the text itself: as the parser has it, and as
-    the data set does.  Under a bound of the process it stops where the next `RESERVE` bytes might not be had: pyarrow's reader of
-    CSV ends the process when there is no memory for a block.
+    Each value, counted by the separators, needs `WIDTH` bytes in addition to its text, for the parser and for the data set.
+    If the memory of the process is limited, reading stops when the next `RESERVE` bytes might not be available: pyarrow's CSV reader
+    ends the process when it cannot allocate a block.
     """
 
     WIDTH = 20
-    RESERVE = 32_000_000  # a block of text, what it is parsed to, and what is kept while columns are put together
+    RESERVE = 32_000_000  # a block of text, its parsed form, and the buffers for assembling the columns
 
     def __init__(self, stream: BinaryIO, marks: bytes, *, limit: int, where: str) -> None:
         self._stream, self._marks, self._limit, self._where, self._taken = stream, marks, limit, where, 0
@@ -193,7 +193,7 @@ class LimitedText(io.RawIOBase):
 
 
 def split_member(path: str) -> tuple[str, str | None]:
-    """A path and what is to be read of that file: FILE.h5:/group/x, FILE.xlsx:Sheet, FILE.zip:rows.csv; None: the file as it is."""
+    """Split a path and the part of the file to read: FILE.h5:/group/x, FILE.xlsx:Sheet, FILE.zip:rows.csv; None: the whole file."""
     if ":" not in path or os.path.exists(path):
         return path, None
     at = path.find(":", 1)
@@ -206,10 +206,10 @@ def split_member(path: str) -> tuple[str, str | None]:
 
 @contextlib.contextmanager
 def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Source]:
-    """Open a path, or stdin for "-", unwrapping gzip, bzip2, xz and zstd.
+    """Open a path, or stdin for "-", and decompress gzip, bzip2, xz and zstd.
 
-    limit  bytes a compressed input may unfold to.  empty  a file without a byte is an input too.
-    Raises NoInput (66) for what is missing, a directory, unreadable or an empty stdin; BadUsage (2) when stdin is a terminal.
+    limit  the most bytes after decompression.  empty  an empty file is accepted too.
+    Raises NoInput (66) if the input is missing, a directory, unreadable or an empty stdin; BadUsage (2) if stdin is a terminal.
     """
     path, member = split_member(path)
     with _open(path) as (name, stream, regular):
@@ -235,7 +235,7 @@ def open_source(path: str, *, limit: int, empty: bool = False) -> Iterator[Sourc
 
 
 def decode_text_source(source: Source, limit: int) -> Source:
-    """A source of text in UTF-8, whatever encoding is declared or guessed; any other source as it is."""
+    """Return a source of text converted from its declared or guessed encoding to UTF-8; return any other source unchanged."""
     declared = current_dialect().encoding
     known = None if declared in (None, "utf-8") or source.head.startswith(BINARY) else declared
     found = known or (None if declared else text_encodings.guess_encoding(source.head))
@@ -248,7 +248,7 @@ def decode_text_source(source: Source, limit: int) -> Source:
 
 @contextlib.contextmanager
 def _open(path: str) -> Iterator[tuple[str, BinaryIO, bool]]:
-    """Name, unbuffered stream, and whether it is a regular file read from its beginning."""
+    """Return the name, an unbuffered stream, and whether it is a regular file that is read from its beginning."""
     descriptor = 0 if path == "-" else descriptor_number(path)
     name = "stdin" if path == "-" else path
     if descriptor is not None:
@@ -267,7 +267,7 @@ def _open(path: str) -> Iterator[tuple[str, BinaryIO, bool]]:
 
 
 def _standard_stream(descriptor: int, name: str) -> BinaryIO:
-    """A descriptor the process was started with; stdin may be an in-memory stand-in."""
+    """Return a standard descriptor of the process as a stream; sys.stdin may be an object in memory."""
     if descriptor == 0:
         if sys.stdin is None or sys.stdin.closed:
             raise NoInput("stdin is closed", where="stdin", hint="name a file, or pipe one in")
@@ -287,7 +287,7 @@ def _standard_stream(descriptor: int, name: str) -> BinaryIO:
 
 
 def _is_regular(stream: BinaryIO) -> bool:
-    """Is it a file on disk, not yet read from, so that it can be opened again by its descriptor?"""
+    """Return whether it is a file on disk from which nothing was read, so that it can be opened again through its descriptor."""
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and stream.tell() == 0
     except (OSError, ValueError):
@@ -295,7 +295,7 @@ def _is_regular(stream: BinaryIO) -> bool:
 
 
 def _reopenable_name(descriptor: int, name: str) -> str:
-    """A name that opens this very file even if its own name has been given to another meanwhile."""
+    """Return a name that opens this very file, even if its own name now belongs to another file."""
     for folder in ("/proc/self/fd", "/dev/fd"):
         if os.path.exists(f"{folder}/{descriptor}"):
             return f"{folder}/{descriptor}"
@@ -314,7 +314,7 @@ def _read_into(stream: BinaryIO, buffer: bytearray, name: str) -> int:
 
 
 def _read_up_to(stream: BinaryIO, count: int, name: str) -> bytes:
-    """The first `count` bytes, fewer only at the end of the stream."""
+    """Return the first `count` bytes, or fewer if the stream ends before."""
     pieces = bytearray()
     while len(pieces) < count:
         buffer = bytearray(count - len(pieces))
@@ -326,7 +326,7 @@ def _read_up_to(stream: BinaryIO, count: int, name: str) -> bytes:
 
 
 def _decompressor(source: Source) -> BinaryIO | None:
-    """A stream of the bytes inside a gzip, bzip2, xz or zstd wrapping, None if there is none."""
+    """Return a stream that decompresses gzip, bzip2, xz or zstd, or None if the source is not compressed."""
     if source.head.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=source.reader())  # type: ignore[return-value]
     if source.head.startswith(b"BZh"):

@@ -1,7 +1,7 @@
-"""An error line in place of an abort where a C++ library ends the process.
+"""One-line errors in place of an abort when a C++ library terminates the process.
 
-Arrow does not catch every failed allocation.  Such an exception reaches no Python code: the C++ runtime calls `std::terminate`, which
-aborts with a message of its own.  While a command runs, the runtime calls us instead (std::set_terminate).
+Arrow does not catch every failed allocation.  Such an exception never reaches Python: the C++ runtime calls `std::terminate`, which
+prints its own message and aborts.  While a command runs, the runtime calls a function of this module instead (std::set_terminate).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 LIBRARIES = ("libstdc++.so.6", "libc++.1.dylib")
 BAD_ALLOC = "St9bad_alloc"  # the mangled name of std::bad_alloc
-NAME_OFFSET = ctypes.sizeof(ctypes.c_void_p)  # of the name in a std::type_info, behind the pointer to its virtual table
+NAME_OFFSET = ctypes.sizeof(ctypes.c_void_p)  # offset of the name in a std::type_info, after the pointer to the virtual table
 
 Report = Callable[[str | None], int]
 
 
 @contextlib.contextmanager
 def report_termination(report: Report) -> Iterator[None]:
-    """While the body runs, end the process by `report` where the C++ runtime would abort; without a C++ runtime do nothing.
+    """While the body runs, let `report` end the process when the C++ runtime would abort; without a C++ runtime, do nothing.
 
-    report  is given the mangled name of the exception's type, None where there is no exception; it prints a line and returns the exit code.
+    report  gets the mangled name of the exception's type, or None without an exception; it prints a line and returns the exit code.
     """
     runtime = _cxx_runtime()
     if runtime is None:
@@ -53,7 +53,7 @@ def _cxx_runtime() -> Any:
 
 
 def _exception_type(runtime: Any) -> str | None:
-    """The mangled name of the type of the exception that nobody caught."""
+    """Return the mangled type name of the uncaught exception."""
     current = runtime.__cxa_current_exception_type
     current.restype = ctypes.c_void_p
     if (information := current()) is None:
@@ -63,5 +63,5 @@ def _exception_type(runtime: Any) -> str | None:
 
 
 def is_out_of_memory(exception_type: str | None) -> bool:
-    """Whether the exception says that memory could not be had."""
+    """Return whether the exception means that memory could not be allocated."""
     return exception_type is not None and BAD_ALLOC in exception_type

@@ -1,4 +1,4 @@
-"""Rows to learn from: the `dataset` artifact, and what must hold of its values."""
+"""The `dataset` artifact (rows for learning) and the checks of its values."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from herdcli.splits import TEST, TRAIN
 UNITS = {"real": None, "binary": (0, 1), "spin": (-1, 1)}
 BLOCK_ELEMENTS = 1 << 20
 GAPS_HINT = "remove the rows or fill them in"
-LOGARITHMS = ("log_z", "log_likelihood")  # names of columns in which −∞ says that something has probability 0
+LOGARITHMS = ("log_z", "log_likelihood")  # columns of logarithms, in which −∞ stands for probability 0
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """n rows of d numbers with what is known of them.  X may be a scipy CSR matrix."""
+    """A data set of n rows and d numeric columns with labels, splits and other attributes.  X may be a scipy CSR matrix."""
 
     X: Any = array("n d", "rows, dense or CSR", kind="fiub", sparse=True)
     y: Array | None = array("n", "label of each row, an index into `class_names` if those are given", kind="iu", optional=True)
@@ -35,18 +35,18 @@ class Dataset:
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
     source: str | None = None
     licence: str | None = None
-    columns: dict[str, Array] | None = None  # further columns that were asked for, one value a row: numbers or text
-    sample_rate: int | None = None  # rows a second, of sound
-    label_name: str | None = None  # title of the labels in tables of text; y without one
+    columns: dict[str, Array] | None = None  # requested further columns, one value per row: numbers or text
+    sample_rate: int | None = None  # rows per second, for sound
+    label_name: str | None = None  # column name of the labels in text tables; y if None
 
     @property
     def is_sparse(self) -> bool:
-        """Is X a CSR matrix?"""
+        """Return whether X is a CSR matrix."""
         return hasattr(self.X, "indptr")
 
 
 def take_rows(data: Dataset, rows: Array | slice) -> Dataset:
-    """The data set with these rows (k,) alone, in this order; rows that stay in a file, whose order must be a rising one, stay there."""
+    """Return the data set with these rows (k,), in this order; rows that stay in a file remain there; their order must be increasing."""
     parts = {name: item[rows] for name in ("y", "split", "weight") if (item := getattr(data, name)) is not None}
     parts["X"] = data.X.taken(rows) if hasattr(data.X, "taken") else data.X[rows]
     columns = None if data.columns is None else {name: values[rows] for name, values in data.columns.items()}
@@ -54,7 +54,7 @@ def take_rows(data: Dataset, rows: Array | slice) -> Dataset:
 
 
 def concatenate(parts: Sequence[Dataset]) -> Dataset:
-    """One data set of dense ones that follow each other and have the same fields."""
+    """Concatenate dense data sets that have the same fields."""
     if len(parts) == 1:
         return parts[0]
     over = {name: [getattr(part, name) for part in parts] for name in ("X", "y", "split", "weight")}
@@ -64,9 +64,9 @@ def concatenate(parts: Sequence[Dataset]) -> Dataset:
 
 
 def rechunk(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
-    """Dense data sets that follow each other, as ones of so many rows each; the last has what is left.
+    """Split consecutive dense data sets again into data sets of `size` rows; the last has the remaining rows.
 
-    A part is let go once its rows were taken.  Columns of X lie in memory one behind the other, as tables of columns have them.
+    A part is released after its rows were taken.  Columns of X are contiguous in memory, as in tables.
     """
     held: list[Dataset] = []
     X: Array | None = None
@@ -91,7 +91,7 @@ def rechunk(parts: Iterable[Dataset], size: int) -> Iterator[Dataset]:
 def validate(data: Dataset, *, where: str | None = None, missing: bool = False, gaps: Collection[str] = ()) -> None:
     """Raise DataError unless shapes agree, values are finite and labels, splits and weights are valid.
 
-    missing  NaN in X is a missing value, a label −1 an unknown one, and −∞ the logarithm of 0 in a column of logarithms.
+    missing  NaN in X is a missing value, a label −1 is an unknown one, and −∞ in a column of logarithms is the logarithm of 0.
     gaps     further columns in which NaN is a missing value.
     """
     _check_lengths(data, where)
@@ -120,7 +120,7 @@ def validate(data: Dataset, *, where: str | None = None, missing: bool = False, 
 
 
 def _mask_log_zeros(data: Dataset) -> Any:
-    """The features, with NaN for −∞ in columns of logarithms of probabilities."""
+    """Return the features, with NaN for −∞ in columns of logarithms of probabilities."""
     own = [k for k, name in enumerate(data.feature_names or ()) if name in LOGARITHMS]
     if data.is_sparse or data.X.dtype.kind != "f" or not own or not (data.X[:, own] == -np.inf).any():
         return data.X
@@ -131,13 +131,13 @@ def _mask_log_zeros(data: Dataset) -> Any:
 
 
 def require_rows(data: Dataset, where: str | None) -> None:
-    """Raise DataError unless X is a matrix and all arrays over rows are as long."""
+    """Raise DataError unless X is a matrix and all arrays over rows have its length."""
     _check_lengths(data, where)
     check_arrays(data, where=where)
 
 
 def _check_lengths(data: Dataset, where: str | None) -> None:
-    """The commonest mistake gets the plainest words: arrays over rows whose lengths differ."""
+    """Raise DataError with a specific message for arrays over rows whose lengths differ, the most common mistake."""
     if getattr(data.X, "ndim", None) != 2:
         return
     rows = data.X.shape[0]
@@ -152,7 +152,7 @@ def _check_lengths(data: Dataset, where: str | None) -> None:
 
 
 def _check_sparse(X: Any, where: str | None) -> None:
-    """Rows of a CSR matrix (its index arrays were checked when it was made) name each column once, in order."""
+    """Check that rows of a CSR matrix name each column at most once, in order (its index arrays were checked at construction)."""
     if not X.has_sorted_indices or not X.has_canonical_format:
         raise DataError(
             "/X has unsorted or repeated columns within a row", where=where, hint="call X.sum_duplicates() of SciPy before you save it"
@@ -160,7 +160,7 @@ def _check_sparse(X: Any, where: str | None) -> None:
 
 
 def check_finite(name: str, values: Any, where: str | None, *, missing: bool = False) -> None:
-    """Raise DataError with the count and the first row if entries are NaN or infinite.  missing  NaN is let through."""
+    """Raise DataError with the count and the first row if entries are NaN or infinite.  missing  NaN is accepted."""
     dense = values.data if hasattr(values, "indptr") else values
     if dense.dtype.kind != "f":
         return
@@ -175,7 +175,7 @@ def check_finite(name: str, values: Any, where: str | None, *, missing: bool = F
 
 
 def check_magnitudes(data: Dataset, *, where: str | None = None) -> Dataset:
-    """The data set with booleans as 0 and 1.  Raises DataError for values whose squares, and sums of those, a float64 does not hold."""
+    """Return the data set with booleans as 0 and 1.  Raises DataError for values whose sums of squares overflow a float64."""
     if not data.is_sparse and data.X.dtype.kind == "b":
         return replace(data, X=data.X.view(np.uint8))
     entries = data.X.data if data.is_sparse else data.X
@@ -196,7 +196,7 @@ def check_magnitudes(data: Dataset, *, where: str | None = None) -> Dataset:
 
 
 def _nonfinite_rows(values: Any, dense: Array) -> tuple[Array, bool]:
-    """Indices of the rows with an entry that is not finite; whether any of those is a NaN."""
+    """Return the indices of the rows with an entry that is not finite, and whether any of these entries is NaN."""
     wrong = ~np.isfinite(dense)
     if hasattr(values, "indptr"):
         rows = np.unique(np.searchsorted(values.indptr, np.flatnonzero(wrong), side="right") - 1)

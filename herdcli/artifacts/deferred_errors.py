@@ -1,8 +1,8 @@
-"""A file for libhdf5 to write to on which nothing fails until it is closed.
+"""A file for libhdf5 that reports write errors only when it is closed.
 
-libhdf5 does not survive a write that fails: objects that cannot be flushed stay open, and it crashes when the
-process ends.  So a full disk is noted, and the error is raised when libhdf5 is done.  Nor does it survive to read
-anything but what it wrote, so until then the file seems to hold that.
+libhdf5 does not survive a failed write: objects that cannot be flushed stay open, and it crashes when the
+process ends.  So a full disk is recorded, and the error is raised when libhdf5 has finished.  libhdf5 also fails if it reads
+anything other than what it wrote, so until then reads return the bytes that should have been written.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 from herdcli.artifacts.h5py_import import h5py
 
-SHORT = 1 << 16  # bytes; libhdf5 reads its own records again, which are shorter, never the values of a data set
+SHORT = 1 << 16  # bytes; libhdf5 reads again only its own records, which are shorter, never the values of a data set
 
 
 class DeferredErrorFile(io.RawIOBase):
-    """An open descriptor as h5py's `fileobj` driver uses it; `error` is the first failure.
+    """An open file descriptor for the `fileobj` driver of h5py; `error` is the first failure.
 
-    Nothing is written after it.  What is read then is what the descriptor has, zeros behind its end, and over that the
-    short pieces that were not written; the size is that of all that should have been.
+    After a failure nothing more is written.  Reads then return the bytes of the file, zeros beyond its end, and the short
+    pieces that could not be written; the reported size counts all bytes that should have been written.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -80,7 +80,7 @@ class DeferredErrorFile(io.RawIOBase):
 
 @contextmanager
 def create_hdf5(path: str | os.PathLike[str], **layout: Any) -> Iterator[Any]:
-    """A new HDF5 file, open for writing.  layout: of h5py.File.  Raises OSError after the body if anything was not written."""
+    """Create a new HDF5 file and open it for writing.  layout: options of h5py.File.  Raises OSError after the body if a write failed."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     target = DeferredErrorFile(descriptor)
     try:

@@ -1,4 +1,4 @@
-"""Locks on files, which end with the process that holds them (flock); where a file system has none, nothing is locked."""
+"""File locks that end with the process that holds them (flock); on file systems without locks, nothing is locked."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from herdcli.errors import CannotCreate, Locked
 
 
 def lock_path(target: str, suffix: str) -> Path:
-    """The hidden file `.NAME.suffix` in the target's folder; a very long NAME is cut."""
+    """Return the hidden file `.NAME.suffix` in the target's folder; a very long NAME is cut."""
     folder, name = os.path.split(target)
     stem = name if len(os.fsencode(name)) <= 240 else os.fsencode(name)[:200].decode("utf-8", "ignore")
     return Path(folder or ".", f".{stem}.{suffix}")
 
 
 def acquire(file: Path, message: str, *, where: str, hint: str | None = None) -> int:
-    """An open descriptor of `file`, made if need be and locked.
+    """Return an open, locked descriptor of `file`, which is created if needed.
 
-    where  the name that errors show.  Raises Locked (75) with the message while another process holds it, CannotCreate (73).
+    where  the name shown in errors.  Raises Locked (75) with the message while another process holds it, CannotCreate (73).
     """
     while True:
         try:
@@ -40,7 +40,7 @@ def acquire(file: Path, message: str, *, where: str, hint: str | None = None) ->
 
 
 def is_current(file: Path, descriptor: int) -> bool:
-    """Is the locked file still the one of that name?  (The run before may have renamed or removed it.)"""
+    """Return whether the locked file still has this name.  (A previous run may have renamed or removed it.)"""
     try:
         return os.path.samestat(os.stat(file, follow_symlinks=False), os.fstat(descriptor))
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def is_current(file: Path, descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def hold_lock(path: str, message: str, *, hint: str | None = None) -> Iterator[None]:
-    """Hold the lock file at `path`; it stays there, as that of flock(1) does."""
+    """Hold the lock file at `path`; the file is not removed, as with flock(1)."""
     descriptor = acquire(Path(path), message, where=path, hint=hint)
     try:
         yield
@@ -59,14 +59,14 @@ def hold_lock(path: str, message: str, *, hint: str | None = None) -> Iterator[N
 
 @contextlib.contextmanager
 def hold_output_lock(path: str, message: str, *, hint: str | None = None) -> Iterator[None]:
-    """Be the one run that writes `path` again and again, by a lock file beside it that goes away at the end."""
+    """Hold a lock file next to `path`, so that only one run writes `path` repeatedly; the lock file is removed at the end."""
     file = lock_path(path, "herd-lock")
     descriptor = acquire(file, message, where=path, hint=hint)
     try:
         yield
     finally:
         if is_current(file, descriptor):
-            with contextlib.suppress(OSError):  # unlocked it hinders nobody
+            with contextlib.suppress(OSError):  # without a lock the file is harmless
                 file.unlink()
         os.close(descriptor)
 

@@ -1,7 +1,7 @@
-"""h5py, imported once with the environment libhdf5 needs to see when it is loaded.
+"""The import of h5py, done once with the environment that libhdf5 must see when it is loaded.
 
-No filter plug-ins from the user's environment, and no locks but ours on files being written.
-Other modules take h5py from here.
+It disables filter plug-ins from the user's environment, and libhdf5's locks, since herd locks files that it writes.
+Other modules import h5py from here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What an HDF5 file may contain before any of it is read: plain data in hard-linked groups, nothing else.
+"""Safety checks of an HDF5 file before it is read: only plain data in hard-linked groups are allowed.
 
-HDF5 can point to other files, to sources that read as zeros when missing, to plug-ins, and can
-declare more than any memory holds.  A file is walked link by link, without following those that
-lead elsewhere, before a dataset is touched; what will be read is then checked once more.
+HDF5 can refer to other files, to sources that read as zeros when missing, and to plug-ins, and it can
+declare more data than fit into memory.  Before a dataset is read, all links of the file are visited, without following
+those that lead elsewhere.  The datasets to be read are then checked again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FILTERS = {
     h5py.h5z.FILTER_SCALEOFFSET,
     h5py.h5z.FILTER_NBIT,
 }
-LEAST = {  # bytes that a chunk has at least under a filter whose decoder reads so many without looking whether they are there
-    h5py.h5z.FILTER_FLETCHER32: 4,  # its check sum
+LEAST = {  # the least bytes of a chunk for filters whose decoder reads that many without a length check
+    h5py.h5z.FILTER_FLETCHER32: 4,  # its checksum
     h5py.h5z.FILTER_SCALEOFFSET: 21,  # its header
 }
 CONVERT = "copy the data into a plain file, for instance with h5repack or h5py"
@@ -37,9 +37,9 @@ MAX_OBJECTS = 1_000_000
 
 @contextmanager
 def open_guarded(path: str, *, where: str, soft: bool = False) -> Iterator[Any]:
-    """The file opened for reading and walked; whatever is raised while it is open becomes one DataError, which says if it was HDF5's.
+    """Open the file for reading and visit all its links; any error while it is open becomes one DataError, marked if it came from HDF5.
 
-    soft  links to another name in the same file are followed, as people's files have them.
+    soft  links to another name in the same file are followed, as they occur in files of users.
     """
     try:
         with h5py.File(path, "r", locking="best-effort") as file:
@@ -62,15 +62,15 @@ def open_guarded(path: str, *, where: str, soft: bool = False) -> Iterator[Any]:
 
 
 def _is_raised_by_hdf5(error: Exception) -> bool:
-    """Whether h5py was at work, and not code of herd, when the error came."""
+    """Return whether the error came from h5py and not from herd's own code."""
     packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in traceback.walk_tb(error.__traceback__)]
     return next((package for package in reversed(packages) if package in {"h5py", "herdcli"}), "") == "h5py"
 
 
 def walk_datasets(file: Any, *, where: str, soft: bool = False) -> dict[str, Any]:
-    """Every dataset of the file, or of a group, by its name there, reached over hard links, each object once.
+    """Return every dataset of the file, or of a group, by its name there, reached over hard links, each object once.
 
-    soft  those that are reached over soft links too, which lead to what hard links reach.
+    soft  include names reached over soft links, whose targets hard links reach as well.
     """
     datasets: dict[str, Any] = {}
     links: dict[str, str] = {}
@@ -102,7 +102,7 @@ def walk_datasets(file: Any, *, where: str, soft: bool = False) -> dict[str, Any
 
 
 def _resolve_soft_links(links: dict[str, str], datasets: dict[str, Any], groups: set[str], where: str) -> dict[str, Any]:
-    """The datasets that soft links reach, by the names that they have there.  Raises DataError for links that lead nowhere."""
+    """Return the datasets that soft links reach, by the names of the links.  Raises DataError for broken links."""
     found: dict[str, Any] = {}
     for name, target in links.items():
         for _ in links:  # a link may lead to a link
@@ -139,7 +139,7 @@ def _check_storage(dataset: Any, name: str, where: str) -> None:
 
 
 def check_readable(datasets: dict[str, Any], *, limit: int, where: str) -> None:
-    """Raise DataError unless these datasets have plain types, known filters, data, and fit `limit` bytes together."""
+    """Raise DataError unless these datasets have plain types, known filters and data, and together fit into `limit` bytes."""
     total = 0
     for name, dataset in datasets.items():
         _check_type(dataset, name, where)
@@ -176,7 +176,7 @@ def _check_filters(dataset: Any, name: str, where: str) -> None:
 
 
 def _check_chunks(dataset: Any, least: int, name: str, where: str) -> None:
-    """Refuse chunks that are shorter than what libhdf5 reads of them: it would read, and write, beyond their ends."""
+    """Raise DataError for chunks shorter than their decoder assumes: libhdf5 would read and write beyond their ends."""
 
     def short(chunk: Any) -> int | None:
         return int(chunk.size) if chunk.size < least else None
@@ -191,7 +191,7 @@ def _check_chunks(dataset: Any, least: int, name: str, where: str) -> None:
 
 
 def _declared_bytes(dataset: Any) -> int:
-    """What reading takes: all elements, or one chunk if that is larger; text counts 64 bytes apiece at least."""
+    """Return the bytes needed for reading: all elements, or one chunk if that is larger; a text counts at least 64 bytes."""
     item: int = max(dataset.dtype.itemsize, 64) if dataset.dtype.kind in "OS" else dataset.dtype.itemsize
     return item * max(math.prod(dataset.shape or ()), math.prod(dataset.chunks or ()))
 
@@ -215,9 +215,9 @@ def _check_written(dataset: Any, name: str, where: str) -> None:
 
 
 def _check_texts(dataset: Any, limit: int, where: str) -> None:
-    """Refuse strings that unfold to more than `limit`: many entries may point to one long text.
+    """Raise DataError for strings that expand to more than `limit`: many entries may refer to one long text.
 
-    No text is longer than its file, so blocks of limit / file size entries are safe to look at.
+    No text is longer than its file, so blocks of limit / file size entries can be read safely.
     """
     if dataset.dtype.kind != "O" or not dataset.size:
         return

@@ -1,6 +1,6 @@
-"""Rows of text tables under the numbers that an editor shows: messages say `line N`, where topics count rows from 0.
+"""Line numbers for rows of text tables: messages say `line N` as an editor shows it, while other packages count rows from 0.
 
-Rows of arrays (HDF5, NPY, Parquet, …) and of pipes stay `row N`, counted from 0 as NumPy, h5py and pandas count them.
+Rows of arrays (HDF5, NPY, Parquet, …) and of pipes remain `row N`, counted from 0 as in NumPy, h5py and pandas.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from herdcli.artifacts.formats.format_detection import detect_format
 from herdcli.artifacts.text import csv_header
 from herdcli.errors import HerdError
 
-_WHOLE = 1 << 62  # bytes that a compressed text may unfold to: it was read before
+_WHOLE = 1 << 62  # limit of the decompressed text in bytes: the text was read before
 _ROWS = re.compile(r"\brow (\d+(?:, \d+)*)\b|\brows (\d+) to (\d+)\b")
 
 
 def with_line_numbers(message: str, path: str) -> str:
-    """A message whose rows are numbered from 0, with the lines of the text table that it is about; as it is for other files."""
+    """Return a message with rows counted from 0 replaced by the lines of the text table at `path`; unchanged for other files."""
     wanted = sorted({int(number) for found in _ROWS.finditer(message) for number in re.findall(r"\d+", found[0])})
     lines = lines_of_rows(path, wanted) if wanted else {}
     if not lines or not set(wanted) <= set(lines):
@@ -36,12 +36,12 @@ def with_line_numbers(message: str, path: str) -> str:
 
 
 def shift_rows(message: str, first: int) -> str:
-    """A message on rows of a stretch, numbered from that stretch's first row, with their numbers among all rows."""
+    """Return a message about rows of a range, counted from its first row, with their numbers among all rows."""
     return _ROWS.sub(lambda found: re.sub(r"\d+", lambda number: str(int(number[0]) + first), found[0]), message)
 
 
 def lines_of_rows(path: str, rows: list[int]) -> dict[int, int]:
-    """Row, counted from 0 -> line, counted from 1, in which it begins; of those rows that a text table has, none for other files."""
+    """Return a dict from row (from 0) to the line (from 1) where it begins, for those rows that a text table has; empty for other files."""
     if not os.path.isfile(path) or not rows:
         return {}
     try:
@@ -52,7 +52,7 @@ def lines_of_rows(path: str, rows: list[int]) -> dict[int, int]:
             with source.reader() as stream:
                 text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
                 return _count_lines(text, head, rows)
-    except (HerdError, OSError, csv.Error):  # the error that is being told is about the file's contents
+    except (HerdError, OSError, csv.Error):  # the error being reported concerns the contents of the file
         return {}
 
 
@@ -62,7 +62,7 @@ def _count_lines(text: io.TextIOWrapper, head: csv_header.CsvHeader, rows: list[
         pass
     records, found, row, begin = csv.reader(text, delimiter=head.separator), dict[int, int](), 0, 1
     for cells in records:
-        if cells:  # blank lines are no rows
+        if cells:  # blank lines are not rows
             if row in rows:
                 found[row] = above + begin
             row += 1

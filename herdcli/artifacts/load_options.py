@@ -1,4 +1,4 @@
-"""What the caller of `load` asks of an input: one value that every reader is handed."""
+"""The options of `load` for one input: a single value that every reader gets."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from herdcli.records import dataclass
 
 
 def ignore_note(line: str) -> None:
-    """A note that nobody reads."""
+    """Ignore a note."""
 
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How an input is to be read.
+    """The options for reading an input.
 
-    limit    bytes that it may declare.             note     called with one line for what was ignored or assumed.
-    label    column or dataset of the labels.       keep     further columns to read, `required` of which it must have.
+    limit    the most bytes that it may declare.    note     called with one line for anything ignored or assumed.
+    label    column or dataset of the labels.       keep     further columns to read, of which those in `required` must exist.
     missing  empty cells and NaN are values that the caller can use; a row without a label has −1.
-    gaps     further columns of numbers that may lack some, NaN then.
-    texts    columns of text come along, as further columns, for `recoding` to make numbers of; else they are told and left out.
-    as_text  columns that are read as text where they are there, also where it looks like numbers: names of states.
-    layer    of an AnnData file: the layer that holds the rows instead of X.
-    labels   False: nobody asks for the rows' own labels, so that their column is left out, whatever it holds.
-    roles    which columns of a table are labels, splits and weights, and which of the others are read.
-    member   what is read of a file: its sheet, its file in an archive, where the user names one.
-    rows     of an HDF5 file: the name of the dataset that holds the rows, where the user names one.
-    dialect  how text is written, as the user declares it.
-    account  what a reader adds to the line at the end of reading: texts, and a `dataset_columns.TableReport`.
-    stretch  the rows are some of several: numbers of parts mean what those of all rows together do, and stay as they are.
+    gaps     further columns of numbers in which missing values become NaN.
+    texts    columns of text are read as further columns, which `recoding` converts to numbers; else they are reported and left out.
+    as_text  columns that are read as text if they exist, even if they look like numbers: names of states.
+    layer    for an AnnData file: the layer that holds the rows instead of X.
+    labels   False: the caller needs no labels, so that their column is left out, whatever it contains.
+    roles    the columns of a table with labels, splits and weights, and the choice of the other columns to read.
+    member   the part of a file to read, if the user names one: a sheet, or a file in an archive.
+    rows     for an HDF5 file: the dataset that holds the rows, if the user names one.
+    dialect  the text dialect that the user declares.
+    account  collects a reader's contributions to the line at the end of reading: texts, and a `dataset_columns.TableReport`.
+    stretch  the rows are only a part: the meaning of split numbers depends on all rows together, so they stay unchanged.
     """
 
     limit: int = 0
@@ -56,5 +56,5 @@ class LoadOptions:
 
     @staticmethod
     def of(limit: int | None, note: Callable[[str], None] | None, **more: object) -> LoadOptions:
-        """With the default limit, half of what is free, and no notes where none are given."""
+        """Return options with the default limit (half of the free memory) and without notes, unless these are given."""
         return LoadOptions(memory_budget.default_limit() if limit is None else limit, note or ignore_note, **more)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`load` and `save`: the two doors between files and values that every command uses."""
+"""The functions `load` and `save`, by which every command reads and writes files."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from herdcli.parts import import_named
 from herdcli.records import dataclass
 
 TEXT = ("csv", "svmlight", "vw")
-SHARD = "-shard"  # ends the kinds that hold a part of one
+SHARD = "-shard"  # the ending of kinds that hold one shard
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """What was read: the value, the records of the commands that made it, and the identity of its bytes.
+    """A value that was read, with the records of the commands that made it and the identity of its bytes.
 
     sha256  the seal's digest, or that of the (uncompressed) bytes of an unsealed file.
-    truth_columns  features of a table whose values were true and false, and are 1 and 0 now.
+    truth_columns  features of a table whose values true and false were converted to 1 and 0.
     """
 
     kind: str
@@ -44,13 +44,13 @@ class Artifact:
     name: str
     size: int
     sealed: bool
-    recoding: Recoding = field(default_factory=Recoding)  # of text and gaps in the columns it was learned from
+    recoding: Recoding = field(default_factory=Recoding)  # the encoding of text and missing values in the columns of its training data
     truth_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SavedArtifact:
-    """What was written: the artifact's kind and its size in bytes."""
+    """The result of saving: the artifact's kind and its size in bytes."""
 
     kind: str
     size: int
@@ -82,21 +82,21 @@ def load(
     """Read an artifact or a data set of any known format; "-" is stdin.
 
     kinds         the kinds the caller can use; others are refused.
-    input_format  one of sniff.FORMATS instead of what the content says.
-    max_memory    bytes the input may declare; default half of what is available.
-    note          called with one line for what was ignored or assumed.
+    input_format  one of format_detection.FORMATS, instead of the detected format.
+    max_memory    the most bytes that the input may declare; default half of the available memory.
+    note          called with one line for anything ignored or assumed.
     label         column or dataset that holds the labels.
-    keep          further columns that the data set must have; others of a sealed data set come along.
-    also          further columns that come along where they are there.
+    keep          further columns that the data set must have; a sealed data set keeps its other ones too.
+    also          further columns that are read if they exist.
     missing       empty cells and NaN are missing values, which the caller can use; a row without a label has −1.
-    gaps          further columns of numbers that may lack some, NaN then.
-    fills         gaps are let in for `prepare`, which has to remove them.
-    as_text       columns that are read as text, also where it looks like numbers.
-    layer         of an AnnData file: the layer that holds the rows.
-    labels        False: the rows' own labels are not asked for, and left out, whatever their column holds.
-    roles         which columns of a table are labels, splits and weights, and which of the others are read.
-    prepare       (data set, names of its columns of text, name, its own recoding) -> the data set in numbers, with what was learned for it.
-    account       called with a line that says how many lines, rows and columns a table has, which were not used, and whether all were.
+    gaps          further columns of numbers in which missing values become NaN.
+    fills         missing values are accepted because `prepare` removes them.
+    as_text       columns that are read as text, even if they look like numbers.
+    layer         for an AnnData file: the layer that holds the rows.
+    labels        False: the caller needs no labels; they are left out, whatever their column contains.
+    roles         the columns of a table with labels, splits and weights, and the choice of the other columns to read.
+    prepare       (data set, names of its columns of text, name, its own recoding) -> the data set in numbers, and the recoding used for it.
+    account       called with a line about the lines, rows and columns of a table and those not used, and with whether all were used.
     Raises NoInput (66), DataError (65), BadUsage (2).
     """
     options = LoadOptions.of(
@@ -143,7 +143,10 @@ def _load_path(path: str, input_format: str | None, options: LoadOptions) -> Art
 
 
 def _prepare_columns(artifact: Artifact, prepare: Prepare, keep: Collection[str]) -> Artifact:
-    """Columns of text and gaps as numbers.  A sealed data set has no such text, and may bring what its numbers were made by."""
+    """Convert columns of text and missing values to numbers.
+
+    A sealed data set has no such text, but may have the recoding of its numbers.
+    """
     data: Dataset = artifact.value
     asked_for = set(keep)
     texts = (
@@ -157,7 +160,7 @@ def _prepare_columns(artifact: Artifact, prepare: Prepare, keep: Collection[str]
 
 def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
     for name in keep:
-        if name not in (data.columns or {}) and name != "y":  # which a sealed data set has as its labels, and others may not have
+        if name not in (data.columns or {}) and name != "y":  # a sealed data set may have it as labels, and other data sets may lack it
             hint = "herd convert --keep NAME keeps a column of an unsealed file"
             raise BadUsage(f"has no extra column '{name}'", where=where, hint=hint)
 
@@ -184,14 +187,14 @@ def _read_source(source: Source, input_format: str | None, options: LoadOptions)
 
 
 def _select_columns(artifact: Artifact, options: LoadOptions) -> Artifact:
-    """An artifact; of a data set whose columns are no table's, the columns that --columns and --drop leave."""
+    """Return the artifact; for a data set that is not from a table, only with the columns that --columns and --drop leave."""
     if not isinstance(artifact.value, Dataset) or not options.roles.selects:
         return artifact
     return replace(artifact, value=select_columns(artifact.value, options.roles, artifact.name))
 
 
 def _read_archive(source: Source, input_format: str | None, options: LoadOptions) -> Artifact | None:
-    """What one file in a zip archive holds; None for archives that are a format of their own: NumPy's arrays and workbooks."""
+    """Read the one file in a zip archive; return None for archives that are formats of their own: NumPy arrays and workbooks."""
     from herdcli.artifacts.formats import zip_archives
 
     with source.file() as path:
@@ -225,9 +228,9 @@ def _read_hdf5(source: Source, options: LoadOptions) -> Artifact:
 
 
 def _resolve_member(file: Any, member: str | None, where: str, options: LoadOptions) -> tuple[Any, LoadOptions]:
-    """The group that FILE:/PATH names, with the rows among its datasets; the whole file where none is named.
+    """Return the group at FILE:/PATH, with options that name the rows among its datasets; the whole file if no path is given.
 
-    Raises BadUsage with what there is for a path that leads to none.
+    Raises BadUsage for an invalid path, with a list of the contents.
     """
     if member is None:
         return file, options
@@ -238,7 +241,7 @@ def _resolve_member(file: Any, member: str | None, where: str, options: LoadOpti
 
 
 def _choose_hdf5_reader(file: Any, options: LoadOptions) -> Any:
-    """The module that reads an HDF5 file without our seal."""
+    """Return the module that reads an HDF5 file without herd's seal."""
     from herdcli.artifacts.formats import anndata, arviz, foreign_hdf5, tenx_genomics, unsealed_hdf5
 
     if options.rows is not None:
@@ -253,7 +256,7 @@ def _choose_hdf5_reader(file: Any, options: LoadOptions) -> Any:
 
 
 def _without_unwanted_labels(artifact: Artifact, options: LoadOptions) -> Artifact:
-    """A sealed artifact, whose labels stay what they are; without them where none are wanted."""
+    """Return a sealed artifact with unchanged labels, or without labels if the caller needs none."""
     if options.label == NONE and isinstance(artifact.value, Dataset):
         return replace(artifact, value=replace(artifact.value, y=None, class_names=None))
     if options.label is not None:
@@ -262,9 +265,9 @@ def _without_unwanted_labels(artifact: Artifact, options: LoadOptions) -> Artifa
 
 
 def verify_hdf5(source: Source, stated: seal_header.Seal, *, limit: int) -> str:
-    """The kind of sealed HDF5 whose bytes are those that were sealed and whose contents are what the kind allows.
+    """Return the kind of a sealed HDF5 file, after verifying its bytes against the seal and its contents against the kind.
 
-    Of a checkpoint, which only the command that goes on from it can read, everything but its state.  Raises DataError.
+    The state of a checkpoint is not verified, since only the command that resumes it can read it.  Raises DataError.
     """
     if stated.kind == CHECKPOINT:
         with source.file() as path:
@@ -296,12 +299,12 @@ BY_NAME = {  # format -> module, function: readers of files that can be opened b
     "matlab": ("matlab", "read"),
     "excel": ("spreadsheets", "read"),
 }
-TABLES = ("csv", "json", "arrow", "excel")  # whose reader selects columns
-STREAMED = {"json": "text.jsonlines", "wav": "formats.audio"}  # format -> module of readers of streams
+TABLES = ("csv", "json", "arrow", "excel")  # formats whose reader selects columns
+STREAMED = {"json": "text.jsonlines", "wav": "formats.audio"}  # format -> module with a reader of streams
 
 
 def _read_folder(path: str, options: LoadOptions) -> Artifact | None:
-    """The data set of a folder of pictures, or of Parquet files; None for what is none."""
+    """Read the data set of a folder of images or of Parquet files; return None for other paths."""
     from herdcli.artifacts.formats import image_folder, parquet_folder
 
     if parts := parquet_folder.list_parquet_files(path):
@@ -330,7 +333,7 @@ def _is_workbook(path: str) -> bool:
 
 
 def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
-    """A data set of a format without seals."""
+    """Read a data set in a format without seals."""
     if form in BY_NAME:
         with source.file() as path:
             module, function = BY_NAME["excel" if form == "npz" and _is_workbook(path) else form]
@@ -356,7 +359,7 @@ def _read_export(source: Source, form: str, options: LoadOptions) -> Dataset:
 
 
 def output_format(path: str, format: str | None, kind: str) -> str:
-    """The format that `save` would write.  Raises BadUsage for a format that the kind cannot have."""
+    """Return the format that `save` would write.  Raises BadUsage for a format that is not possible for the kind."""
     if kind.endswith(SHARD) and (format or format_detection.output_format_from_suffix(path) or "hdf5") != "hdf5":
         raise BadUsage("a shard can only be written as HDF5", where=path, hint="herd merge can write the other formats")
     form = (
@@ -372,7 +375,7 @@ def output_format(path: str, format: str | None, kind: str) -> str:
 
 
 def _check_export(path: str, form: str, kind: str) -> None:
-    """Raise BadUsage unless a kind has such a form, and the library that writes it is there."""
+    """Raise BadUsage unless the kind can be written in this form, and the library for it is installed."""
     if form not in KINDS[kind].exports:
         able = ", ".join(kinds_exporting(form))
         raise BadUsage(f"a {kind} cannot be written as {form}", where=path, hint=f"kinds that can: {able}; others: -o FILE.h5")
@@ -381,7 +384,7 @@ def _check_export(path: str, form: str, kind: str) -> None:
 
 
 def check_output(path: str, kind: str, *, format: str | None = None, clobber: bool = True) -> None:
-    """Raise now what `save` would raise of its destination and format when the work is done."""
+    """Raise the errors that `save` would raise about its destination and format: for use before the work."""
     check_destination(path, clobber=clobber, binary=output_format(path, format, kind) not in TEXT)
 
 
@@ -398,9 +401,9 @@ def save(
 ) -> SavedArtifact:
     """Write a value as an artifact; "-" is stdout.
 
-    format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by the suffix of
-    `path` if not given, else hdf5.  recoding: kept beside the value in HDF5 and Parquet; CSV has the names of states instead.
-    missing: a data set may have NaN.  leading: which of its further columns stand first in a table, where others stand after the features.
+    format  hdf5 or parquet (sealed), csv, npz, npy or svmlight (exports of data sets); by default the suffix of
+    `path` decides, else hdf5.  recoding: stored with the value in HDF5 and Parquet; CSV has the names of states instead.
+    missing: a data set may have NaN.  leading: further columns that come first in a table; the others follow the features.
     Raises BadUsage (2), CannotCreate (73), WriteFailed (74).
     """
     kind = kind_of(value)

@@ -1,4 +1,4 @@
-"""How much memory an input may take: half of what is available, unless the user says otherwise."""
+"""The memory that an input may take: half of what is available, unless the user sets a limit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ FALLBACK = 1 << 30
 
 
 def default_limit() -> int:
-    """Half of the memory this process can still have, in bytes."""
+    """Return half of the memory that this process can still use, in bytes."""
     return available_bytes() // 2
 
 
 def available_bytes() -> int:
-    """The smallest of: the machine's free memory, the control group's rest, the address-space limit."""
+    """Return the smallest of: the machine's free memory, the rest of the control group's limit, the address-space limit."""
     return min(_memory_bounds(), default=FALLBACK)
 
 
@@ -46,7 +46,7 @@ def _file_lines(path: str) -> list[str]:
 
 
 def require_memory(declared: int, limit: int, *, where: str) -> None:
-    """Raise DataError if an input that declares so many bytes may not be read."""
+    """Raise DataError if an input that declares this many bytes exceeds the limit."""
     if declared > limit:
         hint = "raise --max-memory if the machine has it"
         raise DataError(f"declares {format_size(declared)}, more than the {format_size(limit)} allowed", where=where, hint=hint)

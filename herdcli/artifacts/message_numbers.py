@@ -1,4 +1,4 @@
-"""Numbers as messages write them."""
+"""Formatting of numbers in messages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 
 def group_digits(number: int) -> str:
-    """10999 → '10 999'."""
+    """Group the digits of a number: 10999 → '10 999'."""
     return f"{number:,}".replace(",", " ")
 
 
 def format_size(size: int) -> str:
-    """1536 → '1.54 kB' (decimal units)."""
+    """Format a size in decimal units: 1536 → '1.54 kB'."""
     number, units = float(size), ["B", "kB", "MB", "GB", "TB", "PB"]
     while number >= 999.5 and len(units) > 1:
         number, _ = number / 1000, units.pop(0)
@@ -19,5 +19,5 @@ def format_size(size: int) -> str:
 
 
 def shorten_decimals(text: str) -> str:
-    """'gaussian:28206.743828854283' → 'gaussian:28207': decimal numbers of many digits in a text, to five of them."""
+    """Shorten long decimal numbers in a text to five digits: 'gaussian:28206.743828854283' → 'gaussian:28207'."""
     return re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.5g}", text)

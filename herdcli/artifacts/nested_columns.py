@@ -1,4 +1,4 @@
-"""Columns of records and of lists of numbers as plain columns: {"size": {"width": 2}} is size.width, {"v": [1, 2]} is v_0 and v_1."""
+"""Columns of records and of lists of numbers as plain columns: {"size": {"width": 2}} becomes size.width, {"v": [1, 2]} v_0 and v_1."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from herdcli.artifacts.formats.arrow import to_numpy
 from herdcli.errors import DataError
 
-DEEPEST = 16  # records inside each other
-MOST_PARTS = 10_000  # columns that one column of lists becomes
+DEEPEST = 16  # nesting levels of records
+MOST_PARTS = 10_000  # most columns that one column of lists becomes
 
 
 def flatten_records(table: Any, where: str) -> Any:
-    """The table with a column for each field of its columns of records, `column.field`; records inside records likewise.
+    """Return the table with a column `column.field` for each field of its columns of records, also for nested records.
 
     Raises DataError for a field whose name another column has.
     """
@@ -32,7 +32,7 @@ def flatten_records(table: Any, where: str) -> Any:
 
 
 def is_number_list(kind: Any) -> bool:
-    """Is a type a list of numbers, of one length or of any?"""
+    """Return whether a type is a list of numbers, of fixed or variable length."""
     import pyarrow as pa
 
     lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
@@ -40,7 +40,7 @@ def is_number_list(kind: Any) -> bool:
 
 
 def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, dict[str, list[str]]]:
-    """The table with a column for each place of these columns of lists, `column_0`, `column_1` …, and the new names by the old one.
+    """Return the table with columns `column_0`, `column_1` … for the entries of these columns of lists, and the new names by the old one.
 
     Raises DataError for lists of different lengths, for a missing list, and for a name that another column has.
     """
@@ -73,14 +73,14 @@ def split_lists(table: Any, names: Collection[str], where: str) -> tuple[Any, di
 
 
 def _list_place(column: Any, place: int) -> Any:
-    """What stands in one place of lists, which all have it."""
+    """Return the entries of lists at one index, which all of them have."""
     import pyarrow.compute as pc
 
     return pc.list_element(column, place)
 
 
 def list_length(column: Any, name: str, where: str) -> int:
-    """The one length of a column's lists.  Raises DataError for lists of different lengths, and for a missing list."""
+    """Return the common length of a column's lists.  Raises DataError for lists of different lengths, and for a missing list."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -1,9 +1,8 @@
-"""A bound on what the process may take, held by the operating system: what nobody foresaw ends with a line instead of a killed process.
+"""A memory limit of the process, enforced by the operating system: unforeseen allocations end in an error line, not in a killed process.
 
-Declared sizes are checked before anything is read, decompressed bytes while they are (`memory_budget.require_memory`); both know the input
-and not what a
-library does with it. Under them stands RLIMIT_DATA, which on Linux counts every private page that can be written to (setrlimit(2)), so
-that what is resident of them can never be more.
+Declared sizes are checked before anything is read, and decompressed bytes while they are read (`memory_budget.require_memory`).  Both
+checks know the input, but not what a library does with it.  Behind them is RLIMIT_DATA, which on Linux counts every writable private
+page (setrlimit(2)), so that the resident ones can never exceed it.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ from herdcli.artifacts.message_numbers import format_size
 from herdcli.errors import DataError, HerdError
 
 SHARE = (
-    250_000_000  # what a process may have in any case: interpreter and libraries take up to 150 MB of it, and code comes in as it is used
+    250_000_000  # bytes that a process may use in any case: interpreter and libraries take up to 150 MB, and code is loaded as it is used
 )
-LOADED = 150_000_000  # of that, what is resident when this begins; another program's process, as a test's, may have more
-CODE = 25_000_000  # pages of libraries that are read in later, which are no data
-STACK = 9_000_000  # of a thread
+LOADED = 150_000_000  # resident part of it at the start; the process of another program, such as a test's, may have more
+CODE = 25_000_000  # library pages that are loaded later and are not data
+STACK = 9_000_000  # one thread's stack
 HINT = "raise --max-memory if the machine has it"
-WORDS = (  # of libraries that have no exception of their own for it
+WORDS = (  # messages of libraries that have no exception of their own for it
     *("cannot allocate memory", "memory allocation failed", "bad_alloc", "can't start new thread", "out of memory", "allocation error"),
     *("failed to map segment", "malloc", "unable to allocate"),
 )
 
-M_MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 17  # of mallopt(3); bytes of a block that goes back to the system as soon as it is freed
+M_MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 17  # of mallopt(3); the block size from which freed blocks return to the system at once
 
-COPIES = 8  # of rows that are read, as they are checked, converted, joined and reckoned with
-WARMING = 256  # rows of the squares whose product takes the buffers
+COPIES = 8  # copies of rows in memory while they are checked, converted, joined and used
+WARMING = 256  # rows of the square matrices whose product makes BLAS allocate its buffers
 
-_allowed: list[int] = []  # the bound of the run that is going on
+_allowed: list[int] = []  # the limit of the current run
 
 
 @contextlib.contextmanager
 def limit_memory(limit: int | None, threads: int = 1) -> Iterator[None]:
-    """Keep this process to max(limit, SHARE) bytes of resident memory while the body runs, where the system can.
+    """Limit this process to max(limit, SHARE) bytes of resident memory while the body runs, if the system supports it.
 
-    limit    None: no bound.  Not in a thread of another program: the bound is the whole process's.
-    threads  that will work at a time, each with a stack and buffers of its own, of which little is resident.
+    limit    None: no limit.  Not used in a thread of another program, since the limit applies to the whole process.
+    threads  the number of simultaneous threads; each has its own stack and buffers, of which little is resident.
     """
     if limit is None or not _limits_supported():
         yield
@@ -75,13 +74,13 @@ def _limits_supported() -> bool:
 
 
 def _process_memory(name: str) -> int:
-    """Bytes that the kernel tells of this process under a name."""
+    """Return a memory size of this process in bytes, from the kernel's field of this name."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
 def available_bytes() -> int:
-    """Bytes that may still be taken, of those that the run and its address space are allowed; the largest number without a bound."""
+    """Return the bytes that may still be allocated under the limits of run and address space; the largest number without a limit."""
     found = sys.maxsize
     for limit, name, holds in ((resource.RLIMIT_DATA, "VmData", bool(_allowed)), (resource.RLIMIT_AS, "VmSize", sys.platform == "linux")):
         soft, _ = resource.getrlimit(limit)
@@ -91,14 +90,14 @@ def available_bytes() -> int:
 
 
 def read_block_bytes() -> int:
-    """Bytes of rows to read at one time where rows stay in their file: so few that COPIES of them fit."""
+    """Return the bytes of rows to read at one time from a file: few enough for COPIES of them to fit."""
     return available_bytes() // COPIES
 
 
 def _preload_libraries() -> None:
-    """Load what is large before there is a bound: OpenBLAS, as it is loaded, asks for its buffers until it gets them.
+    """Load large libraries before the limit is set: while OpenBLAS is loaded, it requests its buffers until it gets them.
 
-    pyarrow's own allocator reserves a gigabyte at once; the system's takes what is asked for.
+    pyarrow's own allocator reserves a gigabyte at once; the system's allocates only the requested bytes.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     import pyarrow as pa
@@ -109,13 +108,13 @@ def _preload_libraries() -> None:
 
 
 def _return_freed_blocks() -> None:
-    """Have glibc give large blocks back when they are freed, instead of more and more of them to a heap that cannot shrink."""
+    """Make glibc return large blocks to the system when they are freed, instead of keeping them in a heap that cannot shrink."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, OF_ITS_OWN)
 
 
 def _warm_up_blas(threads: int) -> None:
-    """Have BLAS take its buffers, which it keeps: where it cannot get them later it ends the process."""
+    """Make BLAS allocate its buffers, which it keeps: if it cannot get them later, it ends the process."""
     from scipy.linalg import blas
 
     gate, square = threading.Barrier(threads), np.ones((WARMING, WARMING))
@@ -133,8 +132,8 @@ def _warm_up_blas(threads: int) -> None:
 
 
 def is_memory_error(error: BaseException | None) -> bool:
-    """Was there no memory to be had?  What an exception was made of counts, a line of herd's own does not."""
-    seen: set[int] = set()  # an exception that passed through a reader of a library may be its own context's context
+    """Return whether an error was caused by a lack of memory; its chain of exceptions counts, herd's own messages do not."""
+    seen: set[int] = set()  # an exception that passed through a library's reader may be the context of its own context
     while error is not None and id(error) not in seen:
         if isinstance(error, MemoryError):
             return True
@@ -146,9 +145,9 @@ def is_memory_error(error: BaseException | None) -> bool:
 
 
 def memory_error_for(error: BaseException, inputs: Sequence[str] = ()) -> DataError | None:
-    """What to say instead of an exception that the bound has brought about, however a library has worded it; None for others.
+    """Return the error to report for an exception caused by the memory limit, however a library words it; None for other exceptions.
 
-    inputs  names of what was read; where the exception has no place, the last of them is it.
+    inputs  names of the inputs; the last one is reported if the exception names no location.
     """
     if not _allowed or not is_memory_error(error) or (isinstance(error, DataError) and (error.hint or "").endswith(HINT)):
         return None
@@ -156,7 +155,7 @@ def memory_error_for(error: BaseException, inputs: Sequence[str] = ()) -> DataEr
 
 
 def memory_error(*, where: str | None = None) -> DataError:
-    """The line for work that memory did not suffice for."""
+    """Return the error for work that ran out of memory."""
     if not _allowed:
         return DataError("does not fit into memory", where=where, hint="use fewer rows, or a machine with more memory")
     return DataError(f"takes more memory than the {format_size(max(_allowed[-1], SHARE))} allowed", where=where, hint=HINT)

@@ -1,11 +1,11 @@
-"""Columns of text as one-hot numbers, and missing values: what is learned from the training rows, kept with the model and used again.
+"""Text columns as one-hot numbers, and missing values: the encoding is learned from the training rows and stored with the model.
 
-A column `colour` of text becomes the columns `colour=blue`, `colour=red` …, one for each level that the training rows have, after all
-columns of numbers; the names carry the levels wherever names go.  Under --missing mean an empty cell takes the mean of its column's
-training rows, under --missing drop its row goes.  Where a model has an intercept and no penalty, the first level of each column is its
-base, which has no column of its own.  Where variables have states (`herd fit-mrf`) a column of text stays one column, of the places of
-its levels.  An artifact that was learned from such columns keeps the `Recoding` beside its value,
-as JSON, so that `apply` and `eval --data` read other files alike.
+A text column `colour` becomes the columns `colour=blue`, `colour=red` …, one for each level in the training rows.  They follow all
+numeric columns, and their names contain the levels.  With --missing mean an empty cell gets the mean of its column's
+training rows; with --missing drop its row is removed.  For a model with an intercept and no penalty, the first level of each column is
+the base level, which has no column.  For models of states (`herd fit-mrf`) a text column stays one column, with the indices of
+its levels.  An artifact fitted to such columns stores the `Recoding` with its value,
+as JSON, so that `apply` and `eval --data` read other files in the same way.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array, find_truth
 
-MOST_LEVELS = 50  # of a column of text: more are names of rows rather than levels
-MOST_SYMBOLS = 10_000  # of a column of symbols in sequences
+MOST_LEVELS = 50  # in a text column: with more levels they are probably names of rows
+MOST_SYMBOLS = 10_000  # in a column of symbols in sequences
 MISSING = ("drop", "mean")
 
 Tell = Callable[[str], None]
@@ -33,10 +33,11 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Recoding:
-    """levels  text column -> the values that training rows have, sorted.  means  column -> the mean of its training rows.
+    """The encoding of text columns and the values for missing numbers.
 
-    bases   text column -> its level without a column of its own, since the intercept stands for it.
-    codes   a column of text is one column of whole numbers, the places of its levels, rather than one-hot columns.
+    levels  text column -> the sorted values of the training rows.  means  column -> the mean of its training rows.
+    bases   text column -> its base level, which the intercept represents and which has no column.
+    codes   a text column is one column of whole numbers, the indices of its levels, instead of one-hot columns.
     """
 
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -48,13 +49,13 @@ class Recoding:
         return bool(self.levels or self.means)
 
     def joined(self, other: Recoding) -> Recoding:
-        """What is known of either, the other's where both know."""
+        """Return the union of two recodings; the other's entries take precedence."""
         return Recoding(
             {**self.levels, **other.levels}, {**self.means, **other.means}, {**self.bases, **other.bases}, self.codes or other.codes
         )
 
     def to_json(self) -> str:
-        """As artifacts keep it; equal recodings give equal text."""
+        """Return the JSON text that artifacts store; equal recodings give equal text."""
         bases = {"bases": dict(self.bases)} if self.bases else {}
         codes = {"codes": True} if self.codes else {}
         return json.dumps(
@@ -63,10 +64,10 @@ class Recoding:
 
     @staticmethod
     def from_json(text: str, *, where: str) -> Recoding:
-        """Read back.  Raises DataError for anything else."""
+        """Parse the JSON text of a recoding.  Raises DataError for anything else."""
         try:
             found = json.loads(text)
-            json.dumps(found, ensure_ascii=False).encode()  # which half a character cannot be
+            json.dumps(found, ensure_ascii=False).encode()  # fails for lone surrogates
             levels = {str(name): tuple(map(str, known)) for name, known in found["levels"].items()}
             means = {str(name): float(mean) for name, mean in found["means"].items()}
             bases = {str(name): levels[name][levels[name].index(level)] for name, level in found.get("bases", {}).items()}
@@ -76,14 +77,14 @@ class Recoding:
 
 
 def cell_text(cell: object) -> str:
-    """A value as a text: numbers in full, nothing for NaN."""
+    """Return a value as text: numbers with all digits, an empty text for NaN."""
     if isinstance(cell, float):
         return "" if cell != cell else f"{cell:.17g}"
     return str(cell)
 
 
 def column_names(data: Dataset) -> list[str]:
-    """The names of the columns of X, x0, x1, … where they have none."""
+    """Return the column names of X, or x0, x1, … if it has none."""
     return data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]
 
 
@@ -98,9 +99,9 @@ def fit_encoding(
     codes: bool = False,
     most: int = MOST_LEVELS,
 ) -> Recoding:
-    """What the training rows (n,) bool say of columns of text and, under --missing mean, of columns with empty cells.
+    """Learn the encoding of text columns and, with --missing mean, of columns with empty cells from the training rows (n,) bool.
 
-    texts  names among `data.columns`.  codes: as in `Recoding`.  most: levels of a column.  Notes tell what becomes of each column of text.
+    texts  names among `data.columns`.  codes: as in `Recoding`.  most: limit of levels.  Notes report the encoding of each text column.
     """
     levels: dict[str, tuple[str, ...]] = {}
     for name in texts:
@@ -116,7 +117,7 @@ def fit_encoding(
 
 
 def _column_means(data: Dataset, training: Array, where: str) -> dict[str, float]:
-    """Column -> mean of the training rows' values."""
+    """Return a dict from column to the mean of the training rows."""
     if data.is_sparse or data.X.dtype.kind != "f":
         return {}
     found: dict[str, float] = {}
@@ -131,9 +132,9 @@ def _column_means(data: Dataset, training: Array, where: str) -> dict[str, float
 def apply_encoding(
     data: Dataset, recoding: Recoding, texts: list[str], *, missing: str | None, where: str, note: Tell, warn: Tell
 ) -> Dataset:
-    """The data set in numbers without gaps: means filled in or rows dropped, one-hot columns after the others, further text left out.
+    """Return the data set as numbers without missing values: means filled in or rows dropped, one-hot columns last, other text left out.
 
-    missing  as typed; "kept": empty cells stay empty; "states": −1 is one too.  Raises DataError for empty cells under neither.
+    missing  the option as typed; "kept": empty cells stay empty; "states": −1 is missing too.  Raises DataError for other empty cells.
     """
     if missing == "drop":
         data = drop_incomplete_rows(data, [name for name in texts if name in recoding.levels], where=where, note=note)
@@ -166,16 +167,16 @@ def _require_numbers(data: Dataset, where: str) -> None:
 
 
 def one_hot_titles(name: str, recoding: Recoding) -> list[str]:
-    """The names of the one-hot columns of a column of text, but for that of its base; its own where it stays one column."""
+    """Return the names of the one-hot columns of a text column, without its base level; its own name if it stays one column."""
     if recoding.codes:
         return [name]
     return [f"{name}={level}" for level in recoding.levels[name] if level != recoding.bases.get(name)]
 
 
 def drop_base_columns(data: Dataset, recoding: Recoding, *, where: str, note: Tell) -> tuple[Dataset, Recoding]:
-    """The data set without the column of the first level of each column of text, where all are there, and the recoding that says so.
+    """Return the data set without the column of each text column's first level, if all levels are present, and the updated recoding.
 
-    The columns of all levels add up to 1, which the intercept is too: one of them has to go for the others to have coefficients.
+    The columns of all levels add up to 1, which is also the intercept: the coefficients are determined only if one column is removed.
     """
     names = data.feature_names or []
     whole = {
@@ -193,7 +194,7 @@ def drop_base_columns(data: Dataset, recoding: Recoding, *, where: str, note: Te
 
 
 def _append_columns(X: Any, hot: Array) -> Any:
-    """One-hot columns after the others, in the type of those."""
+    """Append one-hot columns, in the type of the other columns."""
     if not X.shape[1]:
         return hot
     kind = hot.dtype if X.dtype.kind == "b" or hot.dtype.kind == "f" else X.dtype
@@ -205,7 +206,10 @@ def _append_columns(X: Any, hot: Array) -> Any:
 
 
 def _one_hot(values: Array, name: str, recoding: Recoding, where: str, note: Tell, warn: Tell) -> Array:
-    """(n, columns) 0 and 1; zeros for the base, for an empty cell and for a value that the training rows do not have, which is told."""
+    """Return the one-hot columns (n, columns) of a text column.
+
+    They are 0 for the base level, for an empty cell, and for a value that is not in the training rows, which is reported.
+    """
     levels, base = recoding.levels[name], recoding.bases.get(name)
     place = {level: index for index, level in enumerate(levels)}
     index = np.array([place.get(text, -1) for text in values.tolist()])
@@ -236,9 +240,9 @@ def _shorten_levels(levels: tuple[str, ...]) -> str:
 
 
 def _encode_levels(values: Array, name: str, levels: tuple[str, ...], where: str, gaps: frozenset[str]) -> Array:
-    """(n,) the places of levels; NaN for an empty cell, one of `gaps`.  Raises DataError for empty cells else, and for other levels.
+    """Return (n,) the indices of levels; NaN for an empty cell (any of `gaps`).  Raises DataError for other empty cells and unknown levels.
 
-    A column without any level has places of them already: numbers, unless all levels are other numbers.
+    A column in which no level occurs holds indices already, if it is numeric and the levels are not all numbers themselves.
     """
     given = values.tolist()
     place = _level_positions(set(given), levels)
@@ -262,13 +266,15 @@ def _encode_levels(values: Array, name: str, levels: tuple[str, ...], where: str
 
 
 def _are_numeric(levels: Sequence[str]) -> bool:
-    """Are all levels numbers?  A number that is none of them is then no place of one."""
+    """Return whether all levels are numbers; then a number that is not a level is not an index of one."""
     return bool(levels) and all(parse_plain_number(level) is not None for level in levels)
 
 
 def _level_positions(texts: Set[str], levels: Sequence[str]) -> dict[str, float]:
-    """The texts that are levels, and the places of these; a number is also the level that is the same number, as 1.0 and 1, and the words
-    for truth and falsehood fit in upper and lower case."""
+    """Return a dict from the texts that are levels to their indices.
+
+    A number also matches the level of the same value, as 1.0 and 1; words for true and false match in upper and lower case.
+    """
     exact = {level: float(index) for index, level in enumerate(levels)}
     values = {value: index for level, index in exact.items() if (value := parse_plain_number(level)) is not None and value == value}
     alike = {text: values.get(value) for text in texts if (value := parse_plain_number(text)) is not None}
@@ -278,7 +284,7 @@ def _level_positions(texts: Set[str], levels: Sequence[str]) -> dict[str, float]
 
 
 def encode_state_names(data: Dataset, recoding: Recoding, texts: list[str]) -> tuple[Dataset, list[str], Recoding]:
-    """Columns of numbers that are names of states among those of text; the names of all of these; what is known of those with names."""
+    """Convert numeric columns with named states to names; return the data set, all text columns, and the recoding of those with names."""
     moved = {}
     for name, column in zip(data.feature_names or (), data.X.T if not data.is_sparse else (), strict=not data.is_sparse):
         levels = recoding.levels.get(name, ())
@@ -296,9 +302,9 @@ def encode_state_names(data: Dataset, recoding: Recoding, texts: list[str]) -> t
 
 
 def decode_state_columns(data: Dataset, own: Recoding, recoding: Recoding, texts: list[str]) -> tuple[Dataset, list[str]]:
-    """Columns of places of a data set's own levels as columns of text, where places of other levels are wanted; and all their names.
+    """Convert columns of a data set's own level indices to text if other levels are expected; return it with all text columns.
 
-    Raises DataError for places that its own levels do not have.
+    Raises DataError for an index beyond its own levels.
     """
     if not (own.codes and recoding.codes) or data.is_sparse or not data.feature_names:
         return data, texts
@@ -313,7 +319,7 @@ def decode_state_columns(data: Dataset, own: Recoding, recoding: Recoding, texts
 
 
 def _move_columns_to_extras(data: Dataset, moved: Mapping[str, Array]) -> Dataset:
-    """The data set with these columns of X as further ones, of text."""
+    """Return the data set with these columns of X moved to its further columns, as text."""
     if not moved:
         return data
     kept = [index for index, name in enumerate(data.feature_names or []) if name not in moved]
@@ -322,7 +328,7 @@ def _move_columns_to_extras(data: Dataset, moved: Mapping[str, Array]) -> Datase
 
 
 def _fill_missing(data: Dataset, means: Mapping[str, float], where: str, note: Tell) -> Dataset:
-    """Empty cells as the means of their columns; rows without a label dropped."""
+    """Fill empty cells with the means of their columns, and drop rows without a label."""
     data = _drop_unlabelled(data, where, note)
     if data.is_sparse or data.X.dtype.kind != "f" or not np.isnan(data.X).any():
         return data
@@ -339,7 +345,10 @@ def _fill_missing(data: Dataset, means: Mapping[str, float], where: str, note: T
 
 
 def _drop_unlabelled(data: Dataset, where: str, note: Tell) -> Dataset:
-    """The rows that have a label; −1 is none, unless labels are −1 and 1 alone, or others below 0 occur, and have no names."""
+    """Return the rows that have a label.
+
+    A label −1 means none, unless the labels are only −1 and 1, or others below 0 occur, and they have no names.
+    """
     if data.y is None or not (data.y < 0).any() or data.y.max() < 0:
         return data
     if data.class_names is None and (data.y.min() < -1 or set(np.unique(data.y).tolist()) == {-1, 1}):
@@ -350,7 +359,7 @@ def _drop_unlabelled(data: Dataset, where: str, note: Tell) -> Dataset:
 
 
 def drop_incomplete_rows(data: Dataset, texts: list[str], *, where: str, note: Tell) -> Dataset:
-    """The rows that lack nothing, told how many go."""
+    """Return the rows without missing values, and report how many were dropped."""
     gaps = np.zeros(data.X.shape[0], dtype=bool)
     if data.is_sparse:
         gaps[np.unique(np.searchsorted(data.X.indptr, np.flatnonzero(np.isnan(data.X.data)), side="right") - 1)] = True
@@ -370,7 +379,7 @@ def _report_dropped(data: Dataset, gaps: Array, where: str, note: Tell) -> Datas
 
 
 def _refuse_missing_text(data: Dataset, texts: list[str], where: str) -> None:
-    """Text without a value is refused as numbers without one are."""
+    """Raise DataError for a missing text value, as for a missing number."""
     for name in texts:
         empty = np.flatnonzero(np.isin((data.columns or {})[name], sorted(MARKS - {"None", "."})))
         if len(empty):

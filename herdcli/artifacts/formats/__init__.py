@@ -1,1 +1,1 @@
-"""Binary formats of other programs, a file for each."""
+"""Readers and writers of binary formats of other programs, one file per format."""

@@ -1,4 +1,4 @@
-"""AnnData (.h5ad), as scanpy writes it: X or a layer, dense or sparse; names of genes; a column of obs as labels.
+"""AnnData (.h5ad), the format of scanpy: X or a layer, dense or sparse; names of genes; a column of obs as labels.
 
 Source: the on-disk format of anndata, versions 0.1 to 0.2 of its encodings.
 """
@@ -22,13 +22,13 @@ OBS = "obs:"
 
 
 def is_anndata(file: Any) -> bool:
-    """Does an HDF5 file have what AnnData has?"""
+    """Return whether an HDF5 file has the groups of AnnData."""
     encoding = file.attrs.get("encoding-type", b"")
     return encoding in ("anndata", b"anndata") or ("X" in file and "obs" in file and "var" in file)
 
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
-    """The data set of a guarded file."""
+    """Read the data set of a guarded file."""
     datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
     place = f"layers/{options.layer}" if options.layer else "X"
     layers = sorted(file["layers"]) if isinstance(file.get("layers"), h5py.Group) else []
@@ -73,7 +73,7 @@ def _column_names(frame: Any) -> list[str]:
 
 
 def _index_column(frame: Any) -> str | None:
-    """The column that names the rows of a frame."""
+    """Return the column that names the rows of a frame."""
     if isinstance(frame, h5py.Dataset):
         return (frame.dtype.names or (None,))[0]
     found = frame.attrs.get("_index", "_index")
@@ -103,7 +103,7 @@ def _read_labels(obs: Any, label: str, where: str) -> Array:
 
 
 def _read_column(frame: Any, name: str | None, where: str) -> Array | None:
-    """A column of a frame: plain, or categories by codes; None where it is neither."""
+    """Return a column of a frame, plain or categorical; None if it is neither."""
     if name is None or isinstance(frame, h5py.Dataset):
         return None
     item = frame[name]
@@ -125,7 +125,7 @@ def _decode_categories(codes: Array, categories: Array, name: str, where: str) -
 
 
 def _read_matrix(item: Any, where: str) -> Any:
-    """Dense, or CSR of CSR and CSC."""
+    """Return a dense matrix, or CSR for CSR and CSC."""
     if isinstance(item, h5py.Dataset):
         return codec.read_array(item)
     encoding = item.attrs.get("encoding-type", item.attrs.get("h5sparse_format", b""))

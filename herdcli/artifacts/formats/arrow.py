@@ -1,7 +1,7 @@
-"""pyarrow columns and types as NumPy has them, and back.
+"""Conversion of pyarrow columns and types to NumPy, and back.
 
-Numbers are taken from their buffers and put into new ones: pyarrow's own conversions import pandas wherever that is installed,
-0.3 seconds of every command that reads or writes a table (and need it, for types, before version 21).
+Numbers are copied between buffers: pyarrow's own conversions import pandas if it is installed, which takes
+0.3 seconds in every command that reads or writes a table (and before version 21 they need pandas for types).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from herdcli.schema import Array
 
 
 def numpy_dtype(kind: Any) -> np.dtype[Any]:
-    """The NumPy type that holds values of a pyarrow type."""
+    """Return the NumPy type for the values of a pyarrow type."""
     import pyarrow as pa
 
     if pa.types.is_boolean(kind):
@@ -31,7 +31,7 @@ def numpy_dtype(kind: Any) -> np.dtype[Any]:
 
 
 def to_numpy(column: Any) -> Array:
-    """A pyarrow array or chunked array as a NumPy vector (n,): text as objects, numbers with empty places as floating ones with NaN."""
+    """Return a pyarrow array or chunked array as a NumPy vector (n,): text as objects; numbers with nulls as floats with NaN."""
     import pyarrow as pa
 
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -47,12 +47,12 @@ def to_numpy(column: Any) -> Array:
 
 
 def to_numpy_filled(column: Any, value: float) -> Array:
-    """A pyarrow array or chunked array of numbers as a NumPy vector (n,) with a value in its empty places."""
+    """Return a pyarrow array or chunked array of numbers as a NumPy vector (n,), with `value` in place of nulls."""
     return _concatenate(column, lambda chunk: np.where(_unpack_bits(chunk, 0), _chunk_to_numpy(chunk), numpy_dtype(chunk.type).type(value)))
 
 
 def to_arrow(values: Array, absent: Array | None = None) -> Any:
-    """A NumPy vector (n,) as a pyarrow array, with empty places where `absent` (n,) is true."""
+    """Return a NumPy vector (n,) as a pyarrow array, with nulls where `absent` (n,) is true."""
     import pyarrow as pa
 
     held: list[Array | bytes]
@@ -74,13 +74,13 @@ def _concatenate(column: Any, taken: Callable[[Any], Array]) -> Array:
 
 
 def _chunk_to_numpy(chunk: Any) -> Array:
-    """One pyarrow array of numbers as a NumPy vector that shares its memory; what lies in empty places is anything."""
+    """Return one pyarrow array of numbers as a NumPy vector that shares its memory; the values at nulls are arbitrary."""
     dtype = numpy_dtype(chunk.type)
     return np.frombuffer(chunk.buffers()[1] or b"", dtype, len(chunk), chunk.offset * dtype.itemsize)
 
 
 def _unpack_bits(chunk: Any, buffer: int) -> Array:
-    """One of the buffers of a pyarrow array that hold a bit a place, true everywhere where there is none."""
+    """Return one of the bit buffers of a pyarrow array as booleans, true everywhere if the buffer is missing."""
     held = chunk.buffers()[buffer]
     if held is None:
         return np.ones(len(chunk), dtype=bool)

@@ -1,6 +1,6 @@
-"""ArviZ's netCDF (.nc): the draws of a sampler, chain × draw × shape of each variable, as rows of all chains one after the other.
+"""ArviZ's netCDF (.nc): the draws of a sampler, chain × draw × shape of each variable, as rows of all chains in sequence.
 
-Columns are named as ArviZ prints them, `theta[0]`, `b[1, 2]`.  --label chain (or draw) has the chain of each row as its label; --layer
+Columns are named as ArviZ prints them, `theta[0]`, `b[1, 2]`.  --label chain (or draw) makes the chain of each row its label; --layer
 names another group than the posterior, such as unconstrained_posterior.
 Source: the InferenceData schema of ArviZ; netCDF-4 marks coordinates as HDF5 dimension scales.
 """
@@ -24,7 +24,7 @@ AXES = ("chain", "draw")
 
 
 def is_inference_data(file: Any) -> bool:
-    """Does an HDF5 file have a group of draws?"""
+    """Return whether an HDF5 file has a group of draws."""
     return any(_holds_draws(file[name]) for name in file if isinstance(file.get(name), h5py.Group))
 
 
@@ -33,7 +33,7 @@ def _holds_draws(group: Any) -> bool:
 
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
-    """The data set of a guarded file."""
+    """Read the data set of a guarded file."""
     datasets = hdf5_guard.walk_datasets(file, where=name, soft=True)
     groups = sorted(group for group in file if isinstance(file.get(group), h5py.Group) and _holds_draws(file[group]))
     chosen = options.layer or ("posterior" if "posterior" in groups else groups[0])

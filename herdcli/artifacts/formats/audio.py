@@ -1,4 +1,4 @@
-"""Sound: a column for each channel, a row for each sample.  WAV is read and written by SciPy, other formats are read by soundfile."""
+"""Sound: a column for each channel, a row for each sample.  SciPy reads and writes WAV; soundfile reads other formats."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from herdcli.artifacts.tables.dataset_assembly import assemble_dataset, flatten_
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
-RATE = 44_100  # of rows without one
-STORED = {"uint8": np.uint8, "int16": np.int16, "int32": np.int32, "float32": np.float32}  # types of samples in WAV
+RATE = 44_100  # for rows without a sampling rate
+STORED = {"uint8": np.uint8, "int16": np.int16, "int32": np.int32, "float32": np.float32}  # sample types of WAV
 DECODED = {"PCM_S8": "int16", "PCM_U8": "int16", "PCM_16": "int16", "PCM_24": "int32", "PCM_32": "int32", "DOUBLE": "float64"}
-MOST_BYTES, MOST_CHANNELS = (1 << 32) - 4096, (1 << 16) - 1  # that WAV has room for
+MOST_BYTES, MOST_CHANNELS = (1 << 32) - 4096, (1 << 16) - 1  # limits of the WAV format
 HINT = "write PCM: sox IN.wav -e signed -b 16 OUT.wav"
 
 
 def read(stream: BinaryIO, *, where: str, options: LoadOptions) -> Dataset:
-    """The data set of a recording, with its sampling rate, which is told."""
+    """Return the data set of a recording, with its sampling rate, which is also reported."""
     raw = stream.read(options.limit + 1)
     memory_budget.require_memory(len(raw), options.limit, where=where)
     rate, X = _read_wav(raw, where, options) if raw[8:12] == b"WAVE" else _read_with_soundfile(raw, where, options)
@@ -39,12 +39,12 @@ def read(stream: BinaryIO, *, where: str, options: LoadOptions) -> Dataset:
 
 
 def _read_wav(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]:
-    """Rate and samples of WAV; of codings that SciPy does not know by soundfile where it is installed."""
+    """Return rate and samples of WAV; codings unknown to SciPy are read by soundfile if it is installed."""
     from scipy.io import wavfile
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of chunks that are no sound
+            warnings.simplefilter("ignore")  # about chunks without sound
             rate, X = wavfile.read(io.BytesIO(raw))
             return int(rate), X
     except Exception as error:  # scipy.io raises ValueError, struct.error and others
@@ -54,7 +54,7 @@ def _read_wav(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]
 
 
 def _read_with_soundfile(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]:
-    """Rate and samples of FLAC, Ogg and AIFF."""
+    """Return rate and samples of FLAC, Ogg and AIFF."""
     if importlib.util.find_spec("soundfile") is None:
         raise BadUsage(
             "to read audio files other than WAV, herd needs the package soundfile", where=where, hint="pip install 'herdcli[sound]'"
@@ -80,11 +80,11 @@ def _error_reason(error: Exception) -> str:
 
 
 def _scale_samples(X: Any) -> tuple[Array, float]:
-    """Samples as WAV keeps them, and what they were divided by.
+    """Return samples in a type that WAV can store, and the number by which they were divided.
 
-    Bytes and integers of 16 and 32 bits stay what they are, others take the smaller of the two that holds them.  Numbers with a fraction
-    become floats of 32 bits; where one is beyond ±1, which players clip, all channels are divided by the largest, so that they keep
-    their proportions.
+    Bytes and integers of 16 and 32 bits are unchanged; other integers are stored in the smaller of the two types that holds them.
+    Fractions become floats of 32 bits.  If any is beyond ±1, where players clip, all channels are divided by the largest value, which
+    keeps their proportions.
     """
     if X.dtype.kind in "iub":
         name = (
@@ -108,7 +108,7 @@ def _fits_integer_type(X: Array, kind: type[np.signedinteger[Any]]) -> bool:
 
 
 def write_warnings(data: Any) -> Iterator[str]:
-    """What is to be said of a data set that becomes sound."""
+    """Yield the warnings for a data set that is written as sound."""
     if not isinstance(data, Dataset) or data.is_sparse:
         return
     kept = {"labels": data.y, "splits": data.split, "weights": data.weight}
@@ -123,7 +123,7 @@ def write_warnings(data: Any) -> Iterator[str]:
 
 
 def write(path: os.PathLike[str], data: Dataset) -> None:
-    """A data set as WAV.  Raises DataError for rows that WAV cannot hold."""
+    """Write a data set as WAV.  Raises DataError for rows that WAV cannot store."""
     from scipy.io import wavfile
 
     if data.is_sparse:

@@ -1,4 +1,4 @@
-"""HDF5 whose arrays have the names that other programs give them: x_train and y_train, images and labels, data …"""
+"""HDF5 files whose arrays have the names that other programs use: x_train and y_train, images and labels, data …"""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from herdcli.artifacts.sealed import codec
 from herdcli.artifacts.tables import named_arrays
 
 KINDS = "fiubSO"
-RESERVED = frozenset({*unsealed_hdf5.LABELS, *unsealed_hdf5.NAMES, *unsealed_hdf5.DECLARED, "split", "weight"})  # that are no columns
+RESERVED = frozenset({*unsealed_hdf5.LABELS, *unsealed_hdf5.NAMES, *unsealed_hdf5.DECLARED, "split", "weight"})  # not feature columns
 
 
 def has_foreign_arrays(file: Any) -> bool:
-    """Are there rows under such names, or in netCDF one matrix alone, or vectors that are columns, and none under X?"""
+    """Return whether a file has rows under such names, a single netCDF matrix, or vectors that are columns, and no X."""
     if "X" in file:
         return False
     if named_arrays.find_row_array(list(file)) or named_arrays.find_parts(list(file)) or _lone_variable(file):
@@ -28,12 +28,12 @@ def has_foreign_arrays(file: Any) -> bool:
 
 
 def _lone_variable(file: Any) -> str | None:
-    """The one variable with dimensions of a netCDF file."""
+    """Return the only variable with dimensions in a netCDF file."""
     return _lone_matrix(_root_datasets(file)) if hdf5_contents.is_netcdf(file) else None
 
 
 def _root_datasets(file: Any) -> dict[str, Any]:
-    """The datasets of a file that lie in no group, by name."""
+    """Return the datasets at the root of a file, by name."""
     found = {name: file[name] for name in file if file.get(name, getclass=True) is h5py.Dataset}
     return {name: item for name, item in found.items() if not hdf5_contents.is_dimension(item)}
 
@@ -44,7 +44,7 @@ def _lone_matrix(datasets: dict[str, Any]) -> str | None:
 
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
-    """The data set of a file whose arrays have the names that other programs give them: x_train, images, data …"""
+    """Read the data set of a file whose arrays have the names that other programs use: x_train, images, data …"""
     top = {path[1:]: item for path, item in hdf5_guard.walk_datasets(file, where=name, soft=True).items() if path.count("/") == 1}
     readable = {column: item for column, item in top.items() if item.dtype.kind in KINDS and not hdf5_contents.is_dimension(item)}
     rows = options.rows

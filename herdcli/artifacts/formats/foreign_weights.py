@@ -1,10 +1,10 @@
-"""Weights of harmoniums as other programs keep them: arrays by name in NPZ, HDF5 or safetensors.
+"""Weights of harmoniums from other programs: named arrays in NPZ, HDF5 or safetensors.
 
 weights                       biases of the visible, of the hidden units     layout of the weights
-W, weights, weight_matrix     b, vbias, … and c, hbias, …                    visible × hidden, or as the biases say
+W, weights, weight_matrix     b, vbias, … and c, hbias, …                    visible × hidden, or as the biases determine
 components_                   intercept_visible_, intercept_hidden_          hidden × visible (scikit-learn)
 
-In safetensors the last part of a dotted name counts, as in rbm.W; layers.0.W, layers.1.W … are those of a deep belief network.
+In safetensors only the last part of a dotted name counts, as in rbm.W; layers.0.W, layers.1.W … belong to a deep belief network.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HINT = "names it may have: W, b, c; weight_matrix, vbias, hbias; components_, in
 
 @dataclass(frozen=True)
 class ForeignWeights:
-    """W (D, K), b (D,), c (K,) as floats, the digest and size of the file, and what it says of them beside."""
+    """W (D, K), b (D,), c (K,) as floats, the digest and size of the file, and its metadata."""
 
     W: Array
     b: Array
@@ -47,7 +47,7 @@ class ForeignWeights:
 
 
 def read_weights(path: str, *, limit: int, note: Callable[[str], None]) -> ForeignWeights:
-    """Weights and biases from an NPZ, HDF5 or safetensors file; "-" is stdin.  Raises DataError for what is missing or does not fit."""
+    """Read weights and biases from an NPZ, HDF5 or safetensors file; "-" is stdin.  Raises DataError if one is missing or does not fit."""
     with open_source(path, limit=limit) as source:
         arrays, about = _read_arrays(source, limit)
         if any(LAYER.fullmatch(name) for name in arrays):
@@ -56,7 +56,7 @@ def read_weights(path: str, *, limit: int, note: Callable[[str], None]) -> Forei
 
 
 def read_layers(path: str, *, limit: int, note: Callable[[str], None]) -> list[ForeignWeights]:
-    """The layers of a deep belief network, the lowest first, from arrays layers.0.W, layers.0.b …"""
+    """Read the layers of a deep belief network, the lowest first, from arrays layers.0.W, layers.0.b …"""
     with open_source(path, limit=limit) as source:
         arrays, about = _read_arrays(source, limit)
         layers: dict[int, dict[str, Array]] = {}
@@ -70,7 +70,7 @@ def read_layers(path: str, *, limit: int, note: Callable[[str], None]) -> list[F
 
 
 def _read_arrays(source: Source, limit: int) -> tuple[dict[str, Array], dict[str, str]]:
-    """Arrays by name, and what the file says of them."""
+    """Return the arrays by name, and the file's metadata."""
     if format_detection.is_safetensors(source.head):
         return _read_safetensors(source, limit)
     form = format_detection.detect_format(source.head, source.name)
@@ -94,7 +94,7 @@ def _read_safetensors(source: Source, limit: int) -> tuple[dict[str, Array], dic
                 return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118 (it is no mapping)
     except HerdError:
         raise
-    except Exception as error:  # the library has errors of its own, and of types that NumPy has not
+    except Exception as error:  # the library has its own exceptions, and types that NumPy lacks
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"safetensors cannot be read ({reason})", where=source.name, hint="it may be cut short: fetch it again") from error
 

@@ -1,4 +1,4 @@
-"""Which format bytes are in: binary formats by their magic numbers, text by its first line that says something."""
+"""Detection of the format of a file: binary formats by their magic numbers, text by its first informative line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from herdcli.errors import BadUsage, DataError
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB = b"MATLAB 7.3"
-FORMATS = ("hdf5", "parquet", "npz", "npy", "csv", "svmlight")  # that are read and written
+FORMATS = ("hdf5", "parquet", "npz", "npy", "csv", "svmlight")  # formats that are read and written
 WRITES = (*FORMATS, "wav", "netcdf", "safetensors", "onnx", "vw")
 READ = (*FORMATS, "arrow", "excel", "idx", "json", "matlab", "wav")
 PACKED = {".gz": "gzip", ".zst": "zstd"}
@@ -35,9 +35,9 @@ SUFFIXES = {
     ".onnx": "onnx",
     ".vw": "vw",
 }
-OF_MODELS = ("safetensors", "onnx", "vw")  # which herd convert writes
+OF_MODELS = ("safetensors", "onnx", "vw")  # model formats that herd convert writes
 SOUND = (b"fLaC", b"OggS")
-LIBRARIES = ("onnx",)  # that a format to write needs, and the extras that bring them
+LIBRARIES = ("onnx",)  # libraries that a format needs for writing, and the extras that install them
 UNREAD = {
     b"\x80\x04": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
     b"\x80\x05": ("a Python pickle", "pickles can run code and are never loaded: write HDF5, NPZ or CSV"),
@@ -56,7 +56,7 @@ UNREAD = {
     b"CDF\x02": ("netCDF of version 3", "write version 4, which is HDF5: idata.to_netcdf(FILE)"),
     b"SQLite format 3": ("an SQLite database", "export the table as CSV"),
 }
-BAR_LINES = 20  # that are looked at for bars
+BAR_LINES = 20  # the number of lines that are searched for bars
 FOREIGN_TEXT = {
     "uai": "a UAI network",
     "bif": "a BIF network",
@@ -64,14 +64,14 @@ FOREIGN_TEXT = {
     "xdsl": "a network of GeNIe (XDSL)",
     "vw": "Vowpal Wabbit text",
 }
-NETWORK_SUFFIXES = {"xml": "xmlbif", "bifxml": "xmlbif"}  # beside those that are the names of formats
+NETWORK_SUFFIXES = {"xml": "xmlbif", "bifxml": "xmlbif"}  # in addition to the names of the formats
 WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm", ".wav", ".nc")
-_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")  # run-0.05 has none
+_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")  # run-0.05 has no suffix
 _PAIR = re.compile(r"(?:\d+|qid):[-+.\deEinfaINFA]+")
 
 
 def detect_format(head: bytes, name: str) -> str:
-    """One of FORMATS for the first bytes of a file.  Raises DataError for what is none of them."""
+    """Return the format, one of FORMATS, for the first bytes of a file.  Raises DataError for other bytes."""
     if head.startswith((seal_header.MAGIC, HDF5_MAGIC, MATLAB)) or find_hdf5_signature(head):
         return "hdf5"
     if head.startswith(b"PAR1"):
@@ -98,7 +98,7 @@ def detect_format(head: bytes, name: str) -> str:
 
 
 def _is_matlab_4(head: bytes, name: str) -> bool:
-    """Are the first twenty bytes of a file named .mat the header of a matrix of MATLAB 4?"""
+    """Return whether the first twenty bytes of a file named .mat are the header of a MATLAB 4 matrix."""
     if not name.lower().endswith(".mat") or len(head) < 21:
         return False
     for order in ("<", ">"):
@@ -110,17 +110,17 @@ def _is_matlab_4(head: bytes, name: str) -> bool:
 
 
 def is_safetensors(head: bytes) -> bool:
-    """The length of a text in JSON, and the text."""
+    """Return whether the bytes begin with the length of a JSON text and the text."""
     return len(head) > 8 and int.from_bytes(head[:8], "little") < 1 << 27 and head[8:].lstrip()[:1] == b"{"
 
 
 def is_readable_model(head: bytes) -> bool:
-    """A model of Vowpal Wabbit as text."""
+    """Return whether the bytes begin a Vowpal Wabbit model as text."""
     return re.match(rb"Version \d+\.\d+\.\d+\r?\nId ", head) is not None
 
 
 def _refuse_models(head: bytes, name: str) -> None:
-    """Raise DataError for models of other programs, each with what becomes of them."""
+    """Raise DataError for models of other programs, with a hint on how to use each of them."""
     found = None
     if head.startswith(b"PK\x03\x04") and b"/data.pkl" in head[:200]:
         found = (
@@ -144,7 +144,7 @@ def _is_idx(head: bytes) -> bool:
 
 
 def find_hdf5_signature(head: bytes) -> int | None:
-    """Where the HDF5 signature stands: at 0, 512, 1024, 2048 …; None if nowhere in these bytes."""
+    """Return the position of the HDF5 signature: 0, 512, 1024, 2048 …; None if these bytes do not contain it."""
     offset = 0
     while offset < len(head):
         if head.startswith(HDF5_MAGIC, offset):
@@ -154,7 +154,7 @@ def find_hdf5_signature(head: bytes) -> int | None:
 
 
 def refuse_lost_seal(head: bytes, name: str) -> None:
-    """Raise DataError for HDF5 behind a block that is no valid seal, so that damage never passes for "no seal"."""
+    """Raise DataError for HDF5 after a block that is not a valid seal, so that a damaged seal is never taken for "no seal"."""
     offset = find_hdf5_signature(head)
     if offset is None:
         raise DataError("is not an HDF5 file", where=name)
@@ -165,7 +165,7 @@ def refuse_lost_seal(head: bytes, name: str) -> None:
 
 
 def detect_network_format(head: bytes) -> str | None:
-    """The format of a network as text, where only a network will do; None for what is no such text."""
+    """Return the format of a network as text, for inputs that must be networks; None for other text."""
     if head.startswith((seal_header.MAGIC, HDF5_MAGIC, b"PAR1", b"PK\x03\x04")) or find_hdf5_signature(head):
         return None
     text = head.decode("latin-1").lstrip("ï»¿\ufeff")
@@ -189,12 +189,12 @@ def detect_network_format(head: bytes) -> str | None:
 
 
 def format_from_suffix(path: str) -> str | None:
-    """The format a file name asks for, None if it does not say."""
+    """Return the format that the suffix of a file name means, or None."""
     return SUFFIXES.get(os.path.splitext(path)[1].lower())
 
 
 def output_format_from_suffix(path: str) -> str | None:
-    """The format that a file to write asks for by its suffix, None without one.  Raises BadUsage for a suffix that is not written."""
+    """Return the format that the suffix of an output file means, or None without a suffix.  Raises BadUsage for an unsupported suffix."""
     inner, packed = os.path.splitext(path)
     suffix = os.path.splitext(inner if packed.lower() in PACKED else path)[1]
     found = format_from_suffix(suffix.join(("name", "")))
@@ -208,12 +208,12 @@ def output_format_from_suffix(path: str) -> str | None:
 
 
 def compression_from_suffix(path: str) -> str | None:
-    """gzip or zstd for a name that ends so."""
+    """Return gzip or zstd for a name with such a suffix, else None."""
     return PACKED.get(os.path.splitext(path)[1].lower())
 
 
 def check_format_name(name: str, known: tuple[str, ...] = READ) -> str:
-    """The format of a name given by the user."""
+    """Check the format name that the user gave, and return it."""
     if name not in known:
         raise BadUsage(f"unknown format '{name}'", hint=f"one of {', '.join(known)}")
     return name
@@ -239,7 +239,7 @@ def _detect_text_format(text: str, name: str) -> str:
     if not lines:
         raise DataError("there are no lines of data", where=name, hint="check whether the command that wrote the text was interrupted")
     first = lines[0]
-    if first.startswith('"'):  # a title between quotes, which may hold what begins another format and go on after a line's end
+    if first.startswith('"'):  # a quoted column title, which may begin like another format and span several lines
         return "csv"
     foreign = "uai" if first.upper() in ("MARKOV", "BAYES") else "bif" if first.startswith("network ") else None
     if first.startswith("<"):
@@ -264,7 +264,10 @@ def _detect_text_format(text: str, name: str) -> str:
 
 
 def is_bar_separated(lines: list[str]) -> bool:
-    """Do bars separate the cells of a table: as many in every line, none after a blank or first, as those of Vowpal Wabbit are?"""
+    """Return whether bars separate the cells of a table.
+
+    Every line must have equally many bars, and none may be first or after a blank, as they are in Vowpal Wabbit's text.
+    """
     first = lines[: 1 + BAR_LINES]
     count = first[0].count("|") if first else 0
     if not count or len(first) < 2 or any(separator in first[0] for separator in ",;\t"):
@@ -275,7 +278,7 @@ def is_bar_separated(lines: list[str]) -> bool:
 
 
 def _is_svmlight(line: str) -> bool:
-    """A label, then index:value pairs; a comment may follow."""
+    """Return whether the line has a label, then index:value pairs, and perhaps a comment."""
     label, *pairs = line.partition("#")[0].split() or [""]
     return bool(pairs) and _is_number(label) and all(_PAIR.fullmatch(pair) for pair in pairs)
 

@@ -1,4 +1,4 @@
-"""What an HDF5 file holds: the list for hints, and the place that FILE.h5:/PATH names."""
+"""The contents of an HDF5 file: their list for hints, and the resolution of FILE.h5:/PATH."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 
 
 def describe_datasets(datasets: Mapping[str, Any]) -> str:
-    """Datasets with their sizes, as a hint lists them."""
+    """Return datasets with their sizes as text, for a hint."""
     shown = [f"{path} ({'×'.join(map(str, item.shape or ())) or 'single'})" for path, item in sorted(datasets.items())]
     return ", ".join(shown[:LISTED]) + (" …" if len(shown) > LISTED else "") or "nothing"
 
 
 def is_dimension(item: Any) -> bool:
-    """Is a dataset a dimension of netCDF without values?"""
+    """Return whether a dataset is a netCDF dimension without values."""
     name = item.attrs.get("NAME", b"")
     return isinstance(name, bytes) and name.startswith(DIMENSION)
 
 
 def is_netcdf(file: Any) -> bool:
-    """Did a library of netCDF write a file?"""
+    """Return whether a netCDF library wrote the file."""
     return "_NCProperties" in file.attrs or any(
         is_dimension(file[name]) for name in file if file.get(name, getclass=True, getlink=False) is h5py.Dataset
     )
 
 
 def candidate_matrices(datasets: Mapping[str, Any]) -> dict[str, Any]:
-    """The datasets of numbers that may be rows: two dimensions or more, no dimensions of netCDF."""
+    """Return the numeric datasets that may be rows: two dimensions or more, and not dimensions of netCDF."""
     return {path: item for path, item in datasets.items() if item.dtype.kind in "fiub" and item.ndim > 1 and not is_dimension(item)}
 
 
 def column_datasets(datasets: Mapping[str, Any], reserved: Collection[str]) -> list[str]:
-    """The datasets that are the columns of a table: at least two vectors of numbers of one length, where there is no matrix.
+    """Return the datasets that are columns of a table: at least two numeric vectors of one length, if there is no matrix.
 
-    Coordinates of netCDF are none, nor are `reserved` names, which hold labels and the like.
+    Coordinates of netCDF are excluded, and so are `reserved` names, which hold labels and the like.
     """
     if candidate_matrices(datasets):
         return []
@@ -53,9 +53,9 @@ def column_datasets(datasets: Mapping[str, Any], reserved: Collection[str]) -> l
 
 
 def resolve_member(file: Any, member: str, *, where: str) -> tuple[Any, str | None]:
-    """The group that a path leads to, or the group of the dataset that it leads to and the name of that.
+    """Return the group at a path and None; or, for a dataset, its group and its name.
 
-    Raises BadUsage for a path that leads to neither.
+    Raises BadUsage for a path to neither.
     """
     datasets = hdf5_guard.walk_datasets(file, where=where, soft=True)
     path = f"/{member.strip('/')}"

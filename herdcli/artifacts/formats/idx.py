@@ -25,12 +25,12 @@ MOST_DIMENSIONS = 4
 
 
 def is_idx(head: bytes) -> bool:
-    """Do bytes begin as IDX does, with lengths that are there?"""
+    """Return whether bytes begin like IDX, with complete lengths."""
     return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in TYPES and 1 <= head[3] <= MOST_DIMENSIONS
 
 
 def read_dataset(stream: BinaryIO, *, where: str, options: LoadOptions) -> tuple[Dataset, str | None]:
-    """The data set of pictures, and of the labels that lie beside them under MNIST's names; what further input that was: its digest."""
+    """Read the data set of images, with the labels of a file next to it that has MNIST's name; also return that file's digest, or None."""
     if options.keep:
         raise BadUsage("IDX holds a single array", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels and columns")
     X, declared = flatten_images(read_array(stream, where, options.limit))
@@ -50,7 +50,7 @@ def read_dataset(stream: BinaryIO, *, where: str, options: LoadOptions) -> tuple
 
 
 def label_file(path: str) -> str | None:
-    """The file of labels of a file of pictures, as MNIST and its kin name them: train-images-idx3-ubyte, train-labels-idx1-ubyte."""
+    """Return the label file for a file of images, by the names of MNIST: train-images-idx3-ubyte, train-labels-idx1-ubyte."""
     folder, name = os.path.split(path)
     for images, labels in (("images-idx3", "labels-idx1"), ("images.idx3", "labels.idx1"), ("images", "labels")):
         other = os.path.join(folder, name.replace(images, labels))
@@ -61,12 +61,12 @@ def label_file(path: str) -> str | None:
 
 
 def joint_digest(first: str, second: str) -> str:
-    """The identity of two inputs that make one data set."""
+    """Return one digest for two inputs that form one data set."""
     return hashlib.sha256(f"{first} {second}".encode()).hexdigest()
 
 
 def read_array(stream: BinaryIO, where: str, limit: int) -> Array:
-    """The array of a file.  Raises DataError for one that is cut short or goes on."""
+    """Read the array of a file.  Raises DataError if the file is cut short or too long."""
     kind, count = stream.read(4)[2:4]
     raw = stream.read(4 * count)
     shape = tuple(np.frombuffer(raw[: 4 * (len(raw) // 4)], dtype=">u4").astype(int).tolist())

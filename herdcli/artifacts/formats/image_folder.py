@@ -1,4 +1,4 @@
-"""A folder of PNG and JPEG files: a row for each picture; subfolders are labels, and folders train and test above them the split."""
+"""A folder of PNG and JPEG files: a row for each image; subfolders are labels, and folders train and test above them give the split."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from herdcli.schema import Array
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm")
 INSTALL = "pip install 'herdcli[image]'"
-DEEPEST = 2  # folders above a picture: split, label
+DEEPEST = 2  # levels of folders above an image: split, label
 GREY, COLOUR = "L", "RGB"
 
 
 def image_files(folder: str) -> list[Path]:
-    """The pictures of a folder and its subfolders by name; none of a path that is no folder."""
+    """Return the images of a folder and its subfolders, sorted by name; an empty list if the path is not a folder."""
     root = Path(folder)
     if not root.is_dir():
         return []
@@ -33,7 +33,7 @@ def image_files(folder: str) -> list[Path]:
 
 
 def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[Dataset, str, int]:
-    """The data set of the pictures, the digest of their names and bytes, and their size in bytes."""
+    """Return the data set of the images, the digest of their names and bytes, and their size in bytes."""
     try:
         from PIL import Image
     except ImportError:
@@ -75,13 +75,13 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
 def _decode_image(image: Any, path: Path) -> Any:
     try:
         return image.open(path)
-    except Exception as error:  # pillow raises whatever its readers do
+    except Exception as error:  # pillow's readers raise exceptions of many types
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"is not a readable picture ({reason})", where=str(path), hint="remove or repair it") from error
 
 
 def _pixel_values(picture: Any, mode: str, path: Path) -> Array:
-    """Bytes (h, w) or (h, w, 3); sixteen bits are brought to eight."""
+    """Return the pixels (h, w) or (h, w, 3) as bytes; 16-bit values are scaled to 8 bits."""
     try:
         if picture.mode in ("I;16", "I", "F"):
             deep = np.asarray(picture, dtype=np.float64)
@@ -94,7 +94,7 @@ def _pixel_values(picture: Any, mode: str, path: Path) -> Array:
 
 
 def _folder_roles(places: list[tuple[str, ...]], folder: str) -> tuple[list[int] | None, list[str] | None]:
-    """The part and the label of each picture by the folders above it."""
+    """Return the split and the label of each image, from the folders above it."""
     parts = None
     if all(place and place[0].lower() in PARTS for place in places):
         parts = [PARTS[place[0].lower()] for place in places]

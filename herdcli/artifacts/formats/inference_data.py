@@ -19,7 +19,7 @@ from herdcli.schema import Array
 
 
 def write_dataset(path: str | os.PathLike[str], data: Dataset) -> None:
-    """Rows as draws: those of each value of a column `chain` a chain, else all one; labels are a variable y."""
+    """Write rows as draws: each value of a column `chain` is a chain, else there is one chain; labels are a variable y."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
     chain = (data.columns or {}).get("chain")
     order = np.arange(len(X))[None] if chain is None else _chain_rows(np.asarray(chain))
@@ -28,7 +28,7 @@ def write_dataset(path: str | os.PathLike[str], data: Dataset) -> None:
 
 
 def write_samples(path: str | os.PathLike[str], samples: Any) -> None:
-    """Atoms as draws, a chain for each group where these are of one size, their weights beside."""
+    """Write atoms as draws with their weights; each group is a chain if all groups have the same size."""
     places = [samples.members(group) for group in range(samples.groups)]
     alike = len({len(members) for members in places}) == 1
     order = np.array(places if alike else [np.concatenate(places)])
@@ -37,7 +37,7 @@ def write_samples(path: str | os.PathLike[str], samples: Any) -> None:
 
 
 def write_herding(path: str | os.PathLike[str], herding: Any) -> None:
-    """Kept pseudo-samples as draws, a chain for each run; hidden units are a variable z."""
+    """Write kept pseudo-samples as draws, with one chain for each run; hidden units are a variable z."""
     kept = [herding.kept(run) for run in range(herding.count)]
     names = herding.feature_names
     if names is not None and herding.units is not None:
@@ -47,7 +47,7 @@ def write_herding(path: str | os.PathLike[str], herding: Any) -> None:
 
 
 def _chain_rows(chain: Array) -> Array:
-    """Places (chains, draws) of the rows of each chain, in their order."""
+    """Return the indices (chains, draws) of the rows of each chain, in order."""
     names, of = np.unique(chain, return_inverse=True)
     counts = np.bincount(of)
     if (counts != counts[0]).any():
@@ -58,7 +58,7 @@ def _chain_rows(chain: Array) -> Array:
 def _write(
     path: str | os.PathLike[str], x: Array, names: list[str] | None, more: dict[str, Array], stats: dict[str, Array] | None = None
 ) -> None:
-    """x (chains, draws, d) and further arrays (chains, draws, …)."""
+    """Write x (chains, draws, d) and further arrays (chains, draws, …)."""
     held = io.BytesIO()
     with h5py.File(held, "w", libver=("v110", "v110"), track_order=True) as file:
         posterior = _create_dimensions(file, "posterior", x.shape[:2])
@@ -83,7 +83,7 @@ def _create_dimensions(file: Any, name: str, shape: tuple[int, ...]) -> Any:
 
 
 def _write_coordinate(group: Any, name: str, values: Array, number: int) -> Any:
-    """A coordinate."""
+    """Write and return a coordinate."""
     text = values.dtype.kind == "O"
     made = group.create_dataset(name, data=values, dtype=h5py.string_dtype() if text else None, track_times=False)
     made.make_scale(name)

@@ -18,11 +18,11 @@ from herdcli.schema import Array
 
 HINT = "in MATLAB: save('data.mat', 'X', 'y'), X with a row for each observation"
 PLAIN = {"double", "single", "logical", "char", "sparse", "cell"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-LARGEST = 8  # bytes of an element
+LARGEST = 8  # largest element, in bytes
 
 
 def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
-    """The data set of X and y, of their other names, or of the one matrix that there is."""
+    """Read the data set of X and y, of other known names, or of the only matrix."""
     from scipy.io import loadmat, whosmat
 
     try:
@@ -32,7 +32,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
         values: dict[str, Any] = loadmat(path, variable_names=[name for name, _ in listed]) if listed else {}
     except (HerdError, MemoryError):
         raise
-    except Exception as error:  # scipy.io raises its own, and those of zlib and struct
+    except Exception as error:  # scipy.io raises its own exceptions, and those of zlib and struct
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(
             f"the MATLAB file cannot be read ({reason})", where=where, hint="fetch or save the file again: it may be cut short or damaged"
@@ -56,14 +56,14 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
 
 
 def _name_rows(found: dict[str, Any], name: str, where: str) -> dict[str, Any]:
-    """The variables with the rows under X.  Raises BadUsage for a name that none has."""
+    """Return the variables with the rows under X.  Raises BadUsage for a name that no variable has."""
     if name not in found:
         raise BadUsage("has no such variable", where=where, hint=f"it has {', '.join(found) or 'nothing'}")
     return {other: item for other, item in found.items() if other not in ("X", name)} | {"X": found[name]}
 
 
 def _cell_values(item: Any) -> Array | None:
-    """The texts, or the single numbers, of a cell array (n, 1) or (1, n); None for other values, and for cells that hold something else."""
+    """Return the texts or single numbers of a cell array (n, 1) or (1, n); None for other values, and for cells with other contents."""
     if getattr(item, "dtype", np.dtype(float)).kind != "O" or item.ndim != 2 or 1 not in item.shape:
         return None
     cells = [np.asarray(cell).ravel() for cell in item.ravel().tolist()]
@@ -75,7 +75,7 @@ def _cell_values(item: Any) -> Array | None:
 
 
 def _strip_padding(item: Array) -> Array:
-    """Text as MATLAB pads it without its blanks; everything else as it is."""
+    """Return text without MATLAB's padding blanks; return anything else unchanged."""
     return np.char.rstrip(item) if item.dtype.kind == "U" else item
 
 

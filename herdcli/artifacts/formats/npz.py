@@ -1,4 +1,4 @@
-"""NPZ: NumPy arrays in a zip file.  Objects are pickles inside and are refused."""
+"""NPZ: NumPy arrays in a zip file.  Arrays of objects contain pickles and are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DIA = ("data", "offsets")
 
 
 def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
-    """The data set of arrays `X`, `y` …; or of scipy's `save_npz` with labels beside it."""
+    """Read the data set of arrays `X`, `y` …; or of a matrix saved by scipy's `save_npz` with labels added."""
     keep, label, note = options.keep, options.label, options.note
     arrays = _choose_rows(load_arrays(path, where=where, limit=options.limit), where, options)
     declared = {"format", "shape"} <= set(arrays)
@@ -56,7 +56,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
 
 
 def _choose_rows(arrays: dict[str, Array], where: str, options: LoadOptions) -> dict[str, Array]:
-    """The arrays, with the rows under X where FILE.npz:NAME names them.
+    """Return the arrays, with the rows under X if FILE.npz:NAME names them.
 
     Raises BadUsage for a name that no array has.
     """
@@ -69,13 +69,13 @@ def _choose_rows(arrays: dict[str, Array], where: str, options: LoadOptions) -> 
 
 
 def _rows_hint(arrays: dict[str, Array], where: str) -> str:
-    """What to type for arrays none of which has a name that rows have."""
+    """Return a hint on what to type if no array has a usual name for rows."""
     matrix = next((name for name, array in arrays.items() if array.ndim > 1 and array.dtype.kind in "fiub"), None)
     return "numpy.savez(FILE, X=X, y=y)" if matrix is None else f"name its rows: {where}:{matrix}"
 
 
 def read_array(path: str, *, where: str, options: LoadOptions) -> Dataset:
-    """The data set of a single array: rows (n, d), of a vector one column, of pictures (n, h, w) their pixels."""
+    """Read the data set of a single array: rows (n, d); a vector is one column; images (n, h, w) become rows of pixels."""
     if options.label is not None or options.required:
         raise BadUsage("a single array has no columns besides its rows", where=where, hint="numpy.savez(FILE, X=X, y=y) keeps labels")
     with open(path, "rb") as file, _plain_errors("the array", where):
@@ -98,14 +98,14 @@ def read_array(path: str, *, where: str, options: LoadOptions) -> Dataset:
 
 
 def load_arrays(path: str, *, where: str, limit: int) -> dict[str, Array]:
-    """Every array of the file by its name.  Raises DataError for a file that is cut short, damaged, or holds pickles."""
+    """Read all arrays of the file by name.  Raises DataError for a file that is cut short, damaged, or contains pickles."""
     with _plain_errors("the NPZ file", where), zipfile.ZipFile(path) as archive:
         return _read_members(archive, where, limit)
 
 
 @contextmanager
 def _plain_errors(what: str, where: str) -> Iterator[None]:
-    """One DataError for whatever zipfile, zlib, struct, tokenize, ast and NumPy raise, each its own."""
+    """Convert the various errors of zipfile, zlib, struct, tokenize, ast and NumPy to one DataError."""
     try:
         yield
     except (HerdError, MemoryError):
@@ -116,7 +116,7 @@ def _plain_errors(what: str, where: str) -> Iterator[None]:
 
 
 def _read_members(archive: zipfile.ZipFile, where: str, limit: int) -> dict[str, Array]:
-    """Every member as an array; sizes are checked before, check sums while reading."""
+    """Read every member as an array; sizes are checked before reading, checksums while reading."""
     memory_budget.require_memory(sum(entry.file_size for entry in archive.infolist()), limit, where=where)
     arrays: dict[str, Array] = {}
     for entry in archive.infolist():
@@ -181,7 +181,7 @@ def _csr_from_arrays(arrays: dict[str, Array], where: str) -> Any:
 
 
 def _csr_from_coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
-    """A CSR matrix of entries by row and column.  Raises ValueError for places outside it."""
+    """Return a CSR matrix from entries by row and column.  Raises ValueError for indices outside the matrix."""
     from scipy.sparse import coo_matrix
 
     row, column, data = (arrays[name] for name in COO)
@@ -190,12 +190,12 @@ def _csr_from_coo(arrays: dict[str, Array], rows: int, columns: int) -> Any:
     if len(row) and not (0 <= row.min() <= row.max() < rows and 0 <= column.min() <= column.max() < columns):
         raise ValueError(f"entries lie outside {rows} × {columns}")
     values = native_arrays.native_array(data, name="data", where="")
-    whole = values.astype(np.int64) if values.dtype.kind in "iub" else values  # sums of repeated entries
+    whole = values.astype(np.int64) if values.dtype.kind in "iub" else values  # avoid overflow in sums of repeated entries
     return coo_matrix((whole, (row.astype(np.int64), column.astype(np.int64))), shape=(rows, columns)).tocsr()
 
 
 def _csr_from_diagonals(arrays: dict[str, Array], rows: int, columns: int) -> Any:
-    """A CSR matrix of diagonals.  Raises ValueError for what is none."""
+    """Return a CSR matrix from diagonals.  Raises ValueError for invalid ones."""
     from scipy.sparse import dia_matrix
 
     data, offsets = native_arrays.native_array(arrays["data"], name="data", where=""), arrays["offsets"]
@@ -205,7 +205,7 @@ def _csr_from_diagonals(arrays: dict[str, Array], rows: int, columns: int) -> An
 
 
 def _csr_from_blocks(arrays: dict[str, Array], rows: int, columns: int) -> Any:
-    """A CSR matrix of dense blocks.  Raises ValueError for blocks outside it."""
+    """Return a CSR matrix from dense blocks.  Raises ValueError for blocks outside the matrix."""
     from herdcli.artifacts.sealed.codec import csr_matrix
 
     data = native_arrays.native_array(arrays["data"], name="data", where="")
@@ -232,7 +232,7 @@ def _decode_scalar(value: Array) -> Any:
 
 
 def write(path: Any, data: Dataset) -> None:
-    """Write a data set as NPZ: equal data give equal bytes, a CSR matrix under scipy's names."""
+    """Write a data set as NPZ: equal data give equal bytes; a CSR matrix has scipy's names."""
     arrays: dict[str, Any] = {}
     if data.is_sparse:
         arrays |= {"format": np.array("csr"), "shape": np.array(data.X.shape, dtype=np.int64)}
@@ -251,6 +251,6 @@ def write(path: Any, data: Dataset) -> None:
 
 
 def write_array(path: Any, data: Dataset) -> None:
-    """Write the rows alone, as numpy.save does."""
+    """Write only the rows, as numpy.save does."""
     with open(path, "wb") as out:
         npy.write_array(out, np.ascontiguousarray(data.X.toarray() if data.is_sparse else data.X), allow_pickle=False)

@@ -1,8 +1,8 @@
-"""Parquet: artifacts that are tables, sealed in their metadata, and people's tables as data sets.
+"""Parquet: artifacts as tables with a seal in their metadata, and tables of users as data sets.
 
-A sealed Parquet file keeps its kind, version, history and scalar fields as JSON under the metadata
-key `herd`, and under `herd.sha256` the SHA-256 of the whole file taken with the 64 digits of the
-digest itself written as zeros.  Page check sums are written, and verified wherever they are found.
+A sealed Parquet file has its kind, version, history and scalar fields as JSON under the metadata
+key `herd`, and under `herd.sha256` the SHA-256 of the whole file, computed with zeros in the place of
+the 64 digits of the digest itself.  Page checksums are written, and verified if a file has them.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from herdcli.schema import check_arrays
 KEY, DIGEST_KEY = b"herd", b"herd.sha256"
 ZEROS = b"0" * 64
 FORMAT_MARK = b'"format": "herd"'
-STREAM = b"\xff\xff\xff\xff"  # begins a stream of Arrow's
+STREAM = b"\xff\xff\xff\xff"  # the first bytes of an Arrow stream
 ROW_GROUP_BYTES = 1 << 26
 
 
 def write_table(
     path: str | os.PathLike[str], kind: Kind, value: Any, history: list[dict[str, Any]], leading: Sequence[str] = (), **extra: str
 ) -> None:
-    """Write an artifact whose arrays share their rows as sealed Parquet.  leading: further columns that stand first.
+    """Write an artifact whose arrays share their rows as sealed Parquet.  leading: further columns that come first.
 
-    extra: kept beside the value.
+    extra: texts stored next to the value.
     """
     import pyarrow.parquet as pq
 
@@ -54,7 +54,7 @@ def write_table(
 
 
 def _schema_metadata(kind: Kind, history: list[dict[str, Any]], fields: dict[str, Any], extra: dict[str, str]) -> dict[str, str]:
-    """What stands beside the columns, with a place for the digest."""
+    """Return the metadata of the schema, with space for the digest."""
     attributes = {
         "format": "herd",
         "format-version": sealed_hdf5.FORMAT_VERSION,
@@ -70,7 +70,7 @@ def _schema_metadata(kind: Kind, history: list[dict[str, Any]], fields: dict[str
 
 
 def write_parts(path: str | os.PathLike[str], kind: Kind, parts: Iterable[Dataset], rows: int, history: list[dict[str, Any]]) -> None:
-    """Write a data set of so many rows, which come in parts, as sealed Parquet: with the bytes that it would have as one."""
+    """Write a data set of `rows` rows that arrives in parts as sealed Parquet; the bytes are those of the data set written at once."""
     import pyarrow.parquet as pq
 
     coming = iter(parts)
@@ -90,7 +90,7 @@ def write_parts(path: str | os.PathLike[str], kind: Kind, parts: Iterable[Datase
 
 
 def seal_file(path: str | os.PathLike[str]) -> None:
-    """Write the digest of a Parquet file that has a place for it."""
+    """Write the digest of a Parquet file that has space for it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         place = find_digest(descriptor)
@@ -106,7 +106,7 @@ def seal_file(path: str | os.PathLike[str]) -> None:
 
 
 def find_digest(descriptor: int) -> int | None:
-    """Where the 64 digits of the digest stand in an open Parquet file; None if it has none.
+    """Return the position of the 64 digits of the digest in an open Parquet file; None if it has no digest.
 
     The footer is Thrift: the key, then 0x18 (a string follows), 0x40 (64 bytes).
     """
@@ -116,7 +116,7 @@ def find_digest(descriptor: int) -> int | None:
 
 
 def _read_footer(descriptor: int) -> tuple[bytes, int]:
-    """The bytes of the metadata, and where they begin."""
+    """Return the bytes of the metadata, and their position."""
     size = os.fstat(descriptor).st_size
     length = int.from_bytes(os.pread(descriptor, 4, size - 8), "little") if size >= 12 else 0
     start = max(4, size - 8 - length)
@@ -124,7 +124,7 @@ def _read_footer(descriptor: int) -> tuple[bytes, int]:
 
 
 def compute_digest(descriptor: int, place: int) -> str:
-    """SHA-256 in hex of the file with the digest's own digits as zeros."""
+    """Return the SHA-256 of the file in hex, with zeros in the place of the digest's own digits."""
     running, position = hashlib.sha256(), 0
     for piece in seal_header.read_pieces(descriptor):
         low, high = max(place - position, 0), min(place + 64 - position, len(piece))
@@ -136,7 +136,7 @@ def compute_digest(descriptor: int, place: int) -> str:
 
 
 def stated_digest(path: str, *, where: str) -> str | None:
-    """The digest that a sealed Parquet file states, whose rows are not held against it; None if the file is unsealed."""
+    """Return the digest that a sealed Parquet file states, without verifying it; None if the file is unsealed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         place = _seal_position(descriptor, where)
@@ -146,7 +146,7 @@ def stated_digest(path: str, *, where: str) -> str | None:
 
 
 def verify_seal(path: str, *, where: str) -> str | None:
-    """The digest of a sealed Parquet file, verified; None if the file is unsealed."""
+    """Return the digest of a sealed Parquet file after verifying it; None if the file is unsealed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         place = _seal_position(descriptor, where)
@@ -161,12 +161,12 @@ def verify_seal(path: str, *, where: str) -> str | None:
 
 
 def _seal_position(descriptor: int, where: str) -> int | None:
-    """Where the digest of an open file stands; None if the file is unsealed."""
+    """Return the position of the digest of an open file; None if the file is unsealed."""
     size = os.fstat(descriptor).st_size
     if size < 12 or os.pread(descriptor, 4, size - 4) != b"PAR1":
         raise DataError("the Parquet file is cut short", where=where, hint=seal_header.DAMAGED_HINT)
     place = find_digest(descriptor)
-    if place is None and FORMAT_MARK in _read_footer(descriptor)[0]:  # an artifact whose digest's own key was hit
+    if place is None and FORMAT_MARK in _read_footer(descriptor)[0]:  # an artifact in which the key of the digest itself is damaged
         raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
     return place
 
@@ -178,7 +178,7 @@ def read_table(
     where: str,
     options: LoadOptions,
 ) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
-    """Kind, value, history and recoding of columns of a Parquet file that `verify_seal` has passed."""
+    """Return kind, value, history and recoding of columns of a Parquet file that passed `verify_seal`."""
     table, metadata = _read_whole(path, sealed, options.limit, where)
     if not sealed:
         value = dataset_from_table(table, _parse_attributes(metadata), where=where, options=options)
@@ -187,12 +187,12 @@ def read_table(
 
 
 def read_foreign_table(path: str, limit: int, *, where: str) -> Any:
-    """The table of a Parquet file of somebody's; columns alone of a sealed one."""
+    """Return the table of an unsealed Parquet file, or only the columns of a sealed one."""
     return _read_whole(path, verify_seal(path, where=where) is not None, limit, where)[0]
 
 
 def _read_whole(path: str, sealed: bool, limit: int, where: str) -> tuple[Any, dict[bytes, bytes]]:
-    """The table of a Parquet file, and what its metadata say."""
+    """Return the table and the metadata of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -218,7 +218,7 @@ def read_arrow(
     where: str,
     options: LoadOptions,
 ) -> Dataset:
-    """The data set of an Arrow IPC (Feather 2) file, or of a stream that was kept in one."""
+    """Read the data set of an Arrow IPC (Feather 2) file, or of an Arrow stream stored in a file."""
     import pyarrow as pa
 
     try:
@@ -238,7 +238,7 @@ def read_arrow(
 
 
 def _require_memory(file: Any, limit: int, where: str) -> None:
-    """Refuse before reading what would not fit: fixed widths by the schema, the rest by the pages' sizes."""
+    """Raise an error before reading a file that needs too much memory: fixed widths by the schema, the rest by the page sizes."""
     import pyarrow as pa
 
     rows, declared = file.metadata.num_rows, 0
@@ -254,7 +254,7 @@ def _require_memory(file: Any, limit: int, where: str) -> None:
 
 
 def _require_decoded_memory(table: Any, limit: int, where: str) -> None:
-    """Refuse texts that a dictionary keeps once and many rows name: as the texts of rows they would take more than the limit."""
+    """Raise an error for dictionary-encoded texts that would exceed the limit if each row had its own text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -268,7 +268,7 @@ def _require_decoded_memory(table: Any, limit: int, where: str) -> None:
 
 
 def _parse_attributes(metadata: dict[bytes, bytes]) -> dict[str, Any]:
-    """What people write of their data into the schema's metadata."""
+    """Return the attributes that users store in the metadata of the schema."""
     found: dict[str, Any] = {}
     for name in ("value_range", "image_shape", "units", "source", "licence"):
         text = metadata.get(name.encode(), b"").decode("utf-8", "replace")
@@ -281,20 +281,23 @@ def _parse_attributes(metadata: dict[bytes, bytes]) -> dict[str, Any]:
 
 
 def declared_attributes(file: Any) -> dict[str, Any]:
-    """What an open Parquet file says of all its rows: value_range, image_shape, units, and in `named` whether its columns have names."""
+    """Return the declarations of an open Parquet file about all rows: value_range, image_shape, units and named.
+
+    `named` is whether its columns have names.
+    """
     metadata = dict(file.metadata.metadata or {})
     if KEY not in metadata:
         return _parse_attributes(metadata)
     try:
         fields = dict(json.loads(metadata[KEY])["fields"])
     except (LookupError, RecursionError, TypeError, ValueError):
-        return {}  # whoever reads the file says so
+        return {}  # the reader of the file reports the error
     arrays = {name: fields[name]["values"] for name in ("value_range", "image_shape") if isinstance(fields.get(name), dict)}
     return {"units": fields.get("units", "real"), "named": "feature_names" in fields} | arrays
 
 
 def read_history(file: Any, where: str) -> tuple[list[dict[str, Any]], Recoding]:
-    """History and recoding of columns of an open Parquet file with a data set; nothing of a foreign one."""
+    """Return history and recoding of columns of an open Parquet file with a data set; both are empty for a foreign file."""
     text = dict(file.metadata.metadata or {}).get(KEY)
     if text is None:
         return [], Recoding()

@@ -1,6 +1,6 @@
-"""A folder of Parquet files, as Spark, Dask and pandas write tables in parts: the parts one after the other, by their names.
+"""A folder of Parquet files, as Spark, Dask and pandas write tables in parts: the parts are read in the order of their names.
 
-Folders KEY=VALUE, between which a table is divided, are columns of their own.
+Folders KEY=VALUE, by which a table is partitioned, become columns.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from herdcli.artifacts.tables.dataset_columns import dataset_from_table
 from herdcli.errors import DataError
 
 SUFFIXES = (".parquet", ".pq")
-DEEPEST = 4  # folders KEY=VALUE below each other
+DEEPEST = 4  # nesting levels of folders KEY=VALUE
 _PART = re.compile(r"([^=]+)=(.*)")
 EMPTY = "__HIVE_DEFAULT_PARTITION__"
 
 
 def list_parquet_files(folder: str) -> list[Path]:
-    """The Parquet files of a folder, and of folders KEY=VALUE in it, by name; hidden ones and marks of success are none."""
+    """Return the Parquet files of a folder, and of folders KEY=VALUE in it, by name; hidden files and success markers are left out."""
     root = Path(folder)
     found: list[Path] = []
     for depth in range(DEEPEST + 1):
@@ -38,9 +38,9 @@ def list_parquet_files(folder: str) -> list[Path]:
 
 
 def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[Dataset, str, int]:
-    """The data set of all parts, the digest of their names and bytes, and their size.
+    """Return the data set of all parts, the digest of their names and bytes, and their size.
 
-    Raises DataError for parts with other columns than the first, or of other types that do not agree.
+    Raises DataError for a part whose columns differ from those of the first part in their names, or have incompatible types.
     """
     import pyarrow as pa
 
@@ -75,7 +75,7 @@ def read_folder(folder: str, paths: list[Path], options: LoadOptions) -> tuple[D
 
 
 def _other_files(root: Path) -> list[str]:
-    """The names of files beside Parquet files, but for hidden ones and marks of success."""
+    """Return the names of other files next to the Parquet files, except hidden files and success markers."""
     return sorted(
         path.name
         for path in root.iterdir()
@@ -84,7 +84,7 @@ def _other_files(root: Path) -> list[str]:
 
 
 def _add_partition_columns(table: Any, folders: tuple[str, ...]) -> Any:
-    """A part with a column for each folder KEY=VALUE that it lies in: whole numbers where the value is one, else text."""
+    """Add a column for each folder KEY=VALUE above a part: whole numbers if the value is one, else text."""
     import pyarrow as pa
 
     for folder in folders:

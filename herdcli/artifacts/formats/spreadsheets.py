@@ -1,4 +1,4 @@
-"""Excel: the first sheet, or the one of FILE.xlsx:SHEET, its first line the names of the columns, by openpyxl."""
+"""Excel, read by openpyxl: the first sheet, or that of FILE.xlsx:SHEET; its first line has the column names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INSTALL = "pip install 'herdcli[table]', or save the sheet as CSV"
 
 
 def is_workbook(path: str) -> bool:
-    """Is a zip file a workbook?"""
+    """Return whether a zip file is a workbook."""
     try:
         with zipfile.ZipFile(path) as archive:
             return "xl/workbook.xml" in archive.namelist()
@@ -25,7 +25,7 @@ def is_workbook(path: str) -> bool:
 
 
 def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
-    """The data set of a workbook's first sheet, as values, not formulas."""
+    """Read the data set of a workbook's first sheet, as values, not formulas."""
     try:
         import openpyxl
     except ImportError:
@@ -39,7 +39,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
             lines = [list(line) for line in sheet.iter_rows(values_only=True) if any(cell is not None for cell in line)]
     except (HerdError, MemoryError):
         raise
-    except Exception as error:  # openpyxl raises whatever its parsers do
+    except Exception as error:  # openpyxl's parsers raise exceptions of many types
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"the workbook cannot be read ({reason})", where=where, hint="it may be damaged; save the sheet as CSV") from error
     titles = ["" if cell is None else str(cell).strip() for cell in lines[0]] if lines else []
@@ -58,7 +58,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
 
 
 def _choose_sheet(book: Any, where: str, options: LoadOptions) -> Any:
-    """The sheet that is named, or the first that has a cell; others are told.  Raises BadUsage for a name that no sheet has."""
+    """Return the named sheet, or the first with a nonempty cell; other sheets are reported.  Raises BadUsage for an unknown name."""
     names = [sheet.title for sheet in book.worksheets]
     listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
     if options.member is not None and options.member not in names:
@@ -71,14 +71,14 @@ def _choose_sheet(book: Any, where: str, options: LoadOptions) -> Any:
 
 
 def _has_cells(sheet: Any) -> bool:
-    """Does any cell of a sheet hold a value?"""
+    """Return whether any cell of a sheet has a value."""
     return any(cell is not None for line in sheet.iter_rows(values_only=True) for cell in line)
 
 
 def table_from_cells(titles: list[str], lines: list[list[Any]], where: str) -> Any:
-    """A pyarrow table of lines of Python values, a column of numbers or moments where all its cells are, else of text.
+    """Return a pyarrow table of lines of Python values: a column is numeric or temporal if all its cells are, else text.
 
-    Raises DataError for a column that has objects or lists beside other cells.
+    Raises DataError for a column that mixes objects or lists with other cells.
     """
     import pyarrow as pa
 
@@ -92,7 +92,7 @@ def table_from_cells(titles: list[str], lines: list[list[Any]], where: str) -> A
 
 
 def _cell_column(cells: list[Any], name: str, where: str) -> Any:
-    """A column of cells; text where they are of several types."""
+    """Return a column of cells, as text if they have several types."""
     import pyarrow as pa
 
     try:

@@ -1,6 +1,6 @@
 """10x Genomics' HDF5 (filtered_feature_bc_matrix.h5): counts of genes in cells, a row for each cell.
 
-Source: the feature-barcode matrices of Cell Ranger; version 3 keeps the group /matrix, version 2 a group for each genome.  Genes are
+Source: the feature-barcode matrices of Cell Ranger; version 3 has the group /matrix, version 2 a group for each genome.  Genes are
 the columns: the compressed columns of the file are the rows here.
 """
 
@@ -22,7 +22,7 @@ PARTS = {"data", "indices", "indptr", "shape", "barcodes"}
 
 
 def is_tenx(file: Any) -> bool:
-    """Has a file, or a group of one, a matrix of genes and barcodes?"""
+    """Return whether a file, or a group of it, has a matrix of genes and barcodes."""
     return bool(_matrix_groups(file))
 
 
@@ -33,7 +33,7 @@ def _matrix_groups(file: Any) -> list[str]:
 
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
-    """The data set of a guarded file, a row for each barcode."""
+    """Read the data set of a guarded file, one row for each barcode."""
     if options.label is not None:
         raise BadUsage("has no labels for its cells", where=name, hint="leave --label out")
     groups = _matrix_groups(file)
@@ -60,7 +60,7 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
 
 
 def _deduplicate(names: list[str]) -> list[str]:
-    """Names of genes, of which the later of two alike gets a number, as scanpy does: MATR3, MATR3-1."""
+    """Return gene names in which repeated ones get a number, as in scanpy: MATR3, MATR3-1."""
     taken, found = set(names), []
     seen: dict[str, int] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Data sets as people keep them in HDF5: `X` beside `y`, without our seal."""
+"""Data sets in HDF5 files of users: `X`, `y` and so on, without herd's seal."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ CSR = {"data", "indices", "indptr"}
 
 
 def read(file: Any, name: str, options: LoadOptions) -> Dataset:
-    """The data set of a guarded file.  Datasets that are no part of one, nor to be kept, are ignored with one note.
+    """Read the data set of a guarded file.  HDF5 datasets that are neither part of it nor to be kept are ignored with one note.
 
-    Of columns that are kept, indices into a dataset NAME_names are replaced by those names.
+    In columns that are kept, indices into a dataset NAME_names are replaced by the names.
     """
     if options.layer is not None:
         raise BadUsage("is not an AnnData file, and --layer applies only to those", where=name, hint="leave --layer out")
@@ -77,12 +77,12 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
 
 
 def is_packed(item: Any) -> bool:
-    """Does a dataset say, as netCDF does, that its numbers stand for others, or one of them for none?"""
+    """Return whether a dataset declares, as in netCDF, that its stored numbers are scaled, or that one of them means a missing value."""
     return any(name in item.attrs for name in (*FILLS, "scale_factor", "add_offset"))
 
 
 def unpack_values(X: Array, item: Any, where: str, note: Callable[[str], None]) -> Array:
-    """The values that stored ones stand for by the attributes of netCDF: NaN for fill values, else X · scale_factor + add_offset."""
+    """Return the unpacked values according to the netCDF attributes: NaN for fill values, else X · scale_factor + add_offset."""
     said: dict[str, float] = {}
     for attribute in (*FILLS, "scale_factor", "add_offset"):
         with contextlib.suppress(TypeError, ValueError, IndexError):
@@ -99,12 +99,12 @@ def unpack_values(X: Array, item: Any, where: str, note: Callable[[str], None]) 
 
 
 def select_kept_columns(keep: Iterable[str], names: Collection[str], taken: Collection[str]) -> dict[str, str | None]:
-    """The columns to keep that are there and have no role yet, each with the dataset of its values' names if there is one."""
+    """Return the requested columns that exist and have no role yet, each with the dataset of its value names or None."""
     return {name: f"{name}_names" if f"{name}_names" in names else None for name in keep if name in names and name not in taken}
 
 
 def choose_label(names: Collection[str], candidates: Iterable[str], label: str | None, where: str) -> str | None:
-    """The name that holds the labels: the one the user gives, none for `none`, else the first candidate present, else None."""
+    """Return the name of the labels: the user's choice, None for `none`, else the first candidate present, else None."""
     if label == NONE and NONE not in names:
         return None
     if label is not None:
@@ -113,7 +113,7 @@ def choose_label(names: Collection[str], candidates: Iterable[str], label: str |
 
 
 def _is_csr(file: Any) -> bool:
-    """Is X a group of CSR arrays?  A format, where one is declared, has to say so; `shape` stands beside them."""
+    """Return whether X is a group of CSR arrays, with the attribute `shape` and, if a format is declared, that of CSR."""
     group = file.get("X")
     if not isinstance(group, h5py.Group) or not set(group) >= CSR:
         return False
@@ -129,7 +129,7 @@ def _read_csr(file: Any) -> Any:
 
 
 def read_attributes(file: Any) -> dict[str, Any]:
-    """What is declared of the rows: datasets, as herd writes arrays, or attributes of the root or of /X."""
+    """Return the declarations about the rows: datasets, as herd writes arrays, or attributes of the root or of /X."""
     found: dict[str, Any] = {
         name: _decode_text(file[name][()]) for name in DECLARED if isinstance(file.get(name), h5py.Dataset) and name not in file.attrs
     }

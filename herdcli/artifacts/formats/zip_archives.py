@@ -1,4 +1,4 @@
-"""A zip archive that holds one table, as portals hand them out; FILE.zip:NAME names one of several."""
+"""A zip archive with one table, as data portals distribute them; FILE.zip:NAME names one of several tables."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LISTED = 8
 
 
 def _archive_members(archive: zipfile.ZipFile) -> list[str]:
-    """The files of an archive, but for hidden ones and what macOS adds."""
+    """Return the files of an archive, except hidden files and those that macOS adds."""
     names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
     return [name for name in names if not name.startswith("__MACOSX/") and not name.rpartition("/")[2].startswith(".")]
 
 
 def is_archive(path: str) -> bool:
-    """Is a zip file none of NumPy's arrays?"""
+    """Return whether a zip file contains no NumPy arrays."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = _archive_members(archive)
@@ -31,7 +31,7 @@ def is_archive(path: str) -> bool:
 
 @contextmanager
 def open_member(path: str, member: str | None, *, where: str, limit: int) -> Iterator[Source]:
-    """One file of an archive: the one that is named, or the only one.  Raises BadUsage where there are several and none is named."""
+    """Open one file of an archive: the named one, or the only one.  Raises BadUsage if there are several and none is named."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = _archive_members(archive)

@@ -1,1 +1,1 @@
-"""Rows on disk, read in blocks."""
+"""Rows that stay on disk and are read in blocks."""

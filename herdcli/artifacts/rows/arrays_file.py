@@ -1,6 +1,6 @@
-"""Arrays by number in a file without a name, in $TMPDIR: it vanishes with the process, however that ends.
+"""Numbered arrays in an unnamed file in $TMPDIR, which vanishes with the process, however it ends.
 
-They are read by place into memory and never mapped, so that what a process holds does not grow with them.
+They are read into memory by their positions and never mapped, so that the memory of the process does not grow with their number.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from herdcli.schema import Array
 
 
 def free_disk_bytes() -> int:
-    """Free bytes of the folder that these files are made in."""
+    """Return the free bytes of the folder with these files."""
     return shutil.disk_usage(tempfile.gettempdir()).free
 
 
 @dataclass
 class ArraysFile:
-    """Arrays of numbers.  The place of one that is dropped is taken by the next of its size."""
+    """Arrays of numbers in a file.  The space of a dropped array is used again for the next array of its size."""
 
     end: int = 0
-    places: dict[int, tuple[int, tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)  # number -> where it begins, shape and type
-    free: dict[int, list[int]] = field(default_factory=dict)  # size -> places
+    places: dict[int, tuple[int, tuple[int, ...], np.dtype[Any]]] = field(default_factory=dict)  # number -> position, shape and type
+    free: dict[int, list[int]] = field(default_factory=dict)  # size -> free positions
     file: IO[bytes] = field(default_factory=open_unnamed)
 
     def put(self, k: int, message: Array) -> None:
-        """Keep one, in place of what was kept by this number."""
+        """Store an array, replacing the one that was stored under this number."""
         if k in self.places:
             self.drop(k)
         whole = np.ascontiguousarray(message)
@@ -43,15 +43,15 @@ class ArraysFile:
         write_array(self.file, place, whole, "messages")
 
     def get(self, k: int) -> Array:
-        """One that is kept."""
+        """Return a stored array."""
         place, shape, kind = self.places[k]
         return read_array(self.file, place, np.empty(shape, dtype=kind), "messages")
 
     def drop(self, k: int) -> None:
-        """Forget one."""
+        """Drop a stored array."""
         place, shape, kind = self.places.pop(k)
         self.free.setdefault(kind.itemsize * int(np.prod(shape, dtype=np.int64)), []).append(place)
 
     def close(self) -> None:
-        """The file vanishes."""
+        """Close the file, which removes it."""
         self.file.close()

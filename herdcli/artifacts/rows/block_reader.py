@@ -1,7 +1,7 @@
-"""Rows of any number in constant memory: a data set for each block of a CSV, Arrow or Parquet stream.
+"""Any number of rows in constant memory: a data set for each block of a CSV, Arrow or Parquet stream.
 
-CSV and Arrow's stream format are read as they arrive.  Parquet and Arrow files have their contents at the end: from a pipe they are drained
-into a temporary file, and read from there by batches.
+CSV and Arrow's stream format are read as they arrive.  Parquet and Arrow files have their table of contents at the end: from a pipe
+they are copied into a temporary file, and read from there in batches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNBOUNDED = 1 << 62
 def open_blocks(
     path: str, *, input_format: str | None, note: Callable[[str], None], roles: ColumnRoles = BY_NAME_ROLES
 ) -> Iterator[tuple[Source, Iterator[Dataset] | None]]:
-    """The bytes of an input, and its rows as data sets in their order; None for formats without blocks."""
+    """Yield the bytes of an input, and its rows as data sets in order, or None for formats without blocks."""
     with open_source(path, limit=UNBOUNDED) as source:
         if source.head.startswith(ARROW_STREAM):
             form = "arrow stream"
@@ -44,7 +44,7 @@ def open_blocks(
 
 
 def _datasets(batches: Iterator[Any], where: str, note: Callable[[str], None], roles: ColumnRoles) -> Iterator[Dataset]:
-    """A data set of each batch; what is ignored or assumed is told of the first."""
+    """Yield a data set for each batch; notes about ignored or assumed things are given for the first batch only."""
     import pyarrow as pa
 
     names: list[str] | None = None
@@ -116,7 +116,7 @@ READERS: dict[str, Callable[[Source, LoadOptions], Iterator[Any]]] = {
 
 @contextlib.contextmanager
 def plain_arrow_errors(what: str, where: str) -> Iterator[None]:
-    """What Arrow says of damaged bytes, in a line."""
+    """Convert Arrow's errors about damaged bytes to one-line errors."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""A data set that is written a stretch of its rows after the other, with the bytes that it would have as one."""
+"""A data set that is written in consecutive parts, with the bytes that it would have if written at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ FORMS = ("hdf5", "parquet", "csv")
 
 
 def save_in_parts(path: str, parts: Iterable[Dataset], rows: int, history: list[dict[str, Any]], *, clobber: bool = True) -> SavedArtifact:
-    """As `load_save.save` of the data set of so many rows whose parts these are, dense and with the same fields, in one of FORMS."""
+    """Save the data set of `rows` rows that these parts form, as `load_save.save` does, in one of FORMS.
+
+    The parts are dense and have equal fields.
+    """
     form = output_format(path, None, "dataset")
     packed = format_detection.compression_from_suffix(path) if form == "csv" else None
     with atomic_file(path, clobber=clobber, binary=form not in TEXT) as temporary:
@@ -36,7 +39,7 @@ def save_in_parts(path: str, parts: Iterable[Dataset], rows: int, history: list[
 def _validated(parts: Iterable[Dataset]) -> Iterator[Dataset]:
     fields: list[str] | None = None
     for part in parts:
-        validate(replace(part, weight=None))  # of which some rows may have none
+        validate(replace(part, weight=None))  # rows of weight 0 are allowed in a part
         there = [name for name, item in vars(part).items() if item is not None]
         if fields not in (None, there):
             raise TypeError(f"a part has {', '.join(there)}, those before it {', '.join(fields or ())}")

@@ -1,4 +1,4 @@
-"""A matrix that stays in its file: rows are read when they are asked for, in stretches, so that memory does not grow with their number."""
+"""A matrix that stays in its file: rows are read in ranges when they are needed, so that memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from herdcli.records import dataclass
 if TYPE_CHECKING:
     from herdcli.schema import Array
 
-LEAST = 1 << 26  # bytes of a file whose rows are left in it
-STRETCH = 1 << 14  # rows that are read at one time
-PIECE = 1 << 20  # bytes that are moved at one time
+LEAST = 1 << 26  # size in bytes from which the rows of a file stay in it
+STRETCH = 1 << 14  # rows read at one time
+PIECE = 1 << 20  # bytes moved at one time
 
 
 @dataclass(frozen=True)
 class LazyMatrix:
-    """Rows of a file as what is asked of a matrix: its shape, and some of its rows.
+    """Rows of a file with the interface of a matrix: a shape, and access to some of the rows.
 
-    chosen  (n,) their numbers, rising; None: all.  columns  those that are taken, in this order; None: all.
-    known   what a pass over all rows has found, for whoever asks again.
-    beside  (N, k) further columns behind those of the file, of all its N rows; None: none.
+    chosen  (n,) the row numbers, increasing; None: all.  columns  the chosen columns, in this order; None: all.
+    known   results of a pass over all rows, cached for later calls.
+    beside  (N, k) further columns after those of the file, for all its N rows; None: none.
     """
 
     ranges: RowRanges
@@ -43,36 +43,36 @@ class LazyMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         rows = self.ranges.count if self.chosen is None else len(self.chosen)
         width = int(self.ranges.artifact.value.X.shape[1]) + (0 if self.beside is None else self.beside.shape[1])
         return rows, width if self.columns is None else len(self.columns)
 
     @property
     def ndim(self) -> int:
-        """Two, as of any matrix."""
+        """The number of dimensions, 2."""
         return 2
 
     @property
     def size(self) -> int:
-        """Entries."""
+        """The number of entries."""
         return self.shape[0] * self.shape[1]
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def taken(self, rows: Array) -> LazyMatrix:
-        """Some of the rows, (n,) bool or their places in rising order, which stay in the file."""
+        """Return some of the rows, (n,) bool or increasing indices, as a matrix that stays in the file."""
         places = np.flatnonzero(rows) if rows.dtype.kind == "b" else rows
         return replace(self, chosen=places if self.chosen is None else self.chosen[places], known={})
 
     def with_columns(self, columns: Array | list[int]) -> LazyMatrix:
-        """The rows with some of their columns (d,), in this order."""
+        """Return the matrix with some of its columns (d,), in this order."""
         chosen = np.asarray(columns)
         return replace(self, columns=chosen if self.columns is None else self.columns[chosen], known={})
 
     def with_column_beside(self, values: Array) -> LazyMatrix:
-        """The rows with a further column (n,) of numbers behind the others."""
+        """Return the matrix with a further column (n,) of numbers after the others."""
         whole = np.empty(self.ranges.count, dtype=np.float64)
         whole[slice(None) if self.chosen is None else self.chosen] = values
         beside = whole[:, None] if self.beside is None else np.column_stack([self.beside, whole])
@@ -81,7 +81,7 @@ class LazyMatrix:
         return replace(self, beside=beside, columns=columns, known={})
 
     def column(self, place: int) -> Array:
-        """One column (n,) of all rows."""
+        """Return one column (n,) of all rows."""
         found, one = np.empty(len(self)), self.with_columns([place])
         step = rows_at_once(self.shape[1])
         for start in range(0, len(self), step):
@@ -89,7 +89,7 @@ class LazyMatrix:
         return found
 
     def __getitem__(self, rows: Array | slice) -> Array:
-        """Rows read: a slice, (n,) bool, or (n,) places in any order; the cheapest is a rising one."""
+        """Read and return rows: a slice, (n,) bool, or (n,) indices in any order; increasing ones are cheapest."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if self.chosen is None and step == 1 and stop > start:
@@ -119,14 +119,14 @@ class LazyMatrix:
         return self._chosen_columns(np.asarray(self.ranges.read(start, stop).X), slice(start, stop))
 
     def _chosen_columns(self, X: Array, rows: Array | slice) -> Array:
-        """The columns that are taken of rows X of the file, which are those of these numbers."""
+        """Return the chosen columns of rows X of the file, whose numbers are `rows`."""
         whole = X if self.beside is None else np.column_stack([X, self.beside[rows]])
         return whole if self.columns is None else whole[:, self.columns]
 
 
 @dataclass(frozen=True)
 class FilledMatrix(LazyMatrix):
-    """Rows with numbers in the place of NaN: one for all columns, or one of each column that is taken."""
+    """A lazy matrix with NaN replaced by one number, or by one number for each chosen column."""
 
     fill: Array = field(default_factory=lambda: np.zeros(()))
 
@@ -136,7 +136,7 @@ class FilledMatrix(LazyMatrix):
 
 
 def split_index_runs(numbers: Array) -> Iterator[Array]:
-    """Rising numbers in parts that lie close together."""
+    """Yield increasing numbers in runs that lie close together."""
     start = 0
     while start < len(numbers):
         end = int(np.searchsorted(numbers, numbers[start] + STRETCH))
@@ -146,7 +146,7 @@ def split_index_runs(numbers: Array) -> Iterator[Array]:
 
 @dataclass(frozen=True)
 class ConvertedMatrix:
-    """Rows of a file with the values that `convert` makes of them, of type `dtype`, each time they are read."""
+    """Rows of a file that are converted by `convert` to type `dtype` each time they are read."""
 
     rows: LazyMatrix
     convert: Callable[[Array], Array]
@@ -154,7 +154,7 @@ class ConvertedMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         return self.rows.shape
 
     def __len__(self) -> int:
@@ -166,7 +166,7 @@ class ConvertedMatrix:
 
 @dataclass(frozen=True)
 class SpilledMatrix:
-    """Rows of any type in an unnamed file in $TMPDIR, which vanishes with the process; read by place and never mapped."""
+    """Rows of any type in an unnamed file in $TMPDIR, which vanishes with the process; read by position and never mapped."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -174,7 +174,7 @@ class SpilledMatrix:
 
     @classmethod
     def of(cls, rows: ConvertedMatrix) -> SpilledMatrix:
-        """All rows, read once."""
+        """Write all rows to such a file, in one pass."""
         file, (count, columns) = open_unnamed(), rows.shape
         step = max(1, PIECE // max(1, columns * rows.dtype.itemsize))
         for start in range(0, count, step):
@@ -192,7 +192,7 @@ class SpilledMatrix:
 
 
 def reads_quickly(rows: LazyMatrix) -> bool:
-    """Whether some rows in the middle of a file are read at about the cost of their size: plain HDF5 in small chunks, files of our own."""
+    """Return whether reading rows costs in proportion to their number: plain HDF5 in small chunks, and herd's own files."""
     reader = rows.ranges.parts[0][1]
     if isinstance(reader, SpooledRows):
         return True
@@ -203,37 +203,37 @@ def reads_quickly(rows: LazyMatrix) -> bool:
 
 
 def can_stay_in_file(source: Source) -> bool:
-    """Whether the rows of an input can stay in it: a large HDF5 file."""
+    """Return whether the rows of an input can stay in its file: a large HDF5 file."""
     return source.regular and source.size >= LEAST and source.head.startswith((b"\x89HDF", b"herd-artifact"))
 
 
 def is_large_file(source: Source) -> bool:
-    """Whether an input is a large file that is not compressed."""
+    """Return whether an input is a large uncompressed file."""
     return source.regular and source.size >= LEAST
 
 
 @dataclass(frozen=True)
 class SpooledRows:
-    """Rows of float64 in a file of our own, as what reads a file: any of them at about the cost of their size."""
+    """Rows of float64 in herd's own file, as a reader whose cost is in proportion to the number of rows read."""
 
     rows: SpilledRows
     names: list[str] | None
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.rows.count
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
-        """Rows [start, stop)."""
+        """Read rows [start, stop)."""
         return Dataset(self.rows.read(start, stop)[0], feature_names=self.names)
 
     def split(self) -> None:
-        """It is kept elsewhere."""
+        """Return None: the split is stored elsewhere."""
 
 
 def spooled(rows: LazyMatrix) -> LazyMatrix:
-    """The rows in a file of our own, so that they can be read in any order."""
+    """Copy the rows to herd's own file, so that they can be read in any order."""
     if isinstance(rows.ranges.parts[0][1], SpooledRows):
         return rows
     file = SpilledRows(rows.shape[1], False)
@@ -247,7 +247,7 @@ def spooled(rows: LazyMatrix) -> LazyMatrix:
 
 
 def rows_at_once(columns: int) -> int:
-    """Rows to read at one time, at most STRETCH of them and as many as a bound on memory leaves room for."""
+    """Return the number of rows to read at one time: at most STRETCH, and few enough for the memory limit."""
     return max(1, min(STRETCH, process_limits.read_block_bytes() // (8 * max(1, columns))))
 
 
@@ -256,22 +256,22 @@ def _of_spool(ranges: RowRanges, rows: SpilledRows) -> RowRanges:
 
 
 def dataset_in_file(ranges: RowRanges, *, declared: bool = False, repeated: bool = False) -> Dataset | None:
-    """The data set of files of any format that are read in stretches; None where they may declare more than their rows say.
+    """Return the data set of files in any format that are read in ranges; None if they declare more than their rows can show.
 
-    declared  with what it declares of them: range, units, pictures.
+    declared  include the declarations of the files: range, units, image shape.
     repeated  the rows are read more than once.
 
-    Rows of HDF5 stay in their file, and those of Parquet unless they are read repeatedly.  Those of text, which is slow to read again, go
-    into a file of our own in $TMPDIR, as do Parquet's that are read repeatedly.
+    Rows of HDF5 stay in their file, and so do those of Parquet unless they are read repeatedly.  Rows of text, which is slow to parse
+    again, are copied into herd's own file in $TMPDIR, as are rows of Parquet that are read repeatedly.
     """
     reader = ranges.parts[0][1]
     said = declared_fields(getattr(reader, "declared", {}), ranges.artifact.name) if declared else {}
     if (found := hdf5_dataset(ranges)) is not None:
         return replace(found, **said)
-    one_matrix = len(ranges.parts) == 1 and isinstance(reader, Hdf5Reader)  # that has further columns
+    one_matrix = len(ranges.parts) == 1 and isinstance(reader, Hdf5Reader)  # an HDF5 matrix with further columns
     if one_matrix or (getattr(reader, "declares_images", False) and not declared):
         return None
-    if ranges.read(0, 1).class_names and not declared:  # labels of text, which each stretch numbers anew
+    if ranges.read(0, 1).class_names and not declared:  # each range numbers text labels again from 0
         return None
     names: dict[str, int] = {}
     further: dict[str, list[Array]] = {"y": [], "weight": []}
@@ -291,7 +291,7 @@ def dataset_in_file(ranges: RowRanges, *, declared: bool = False, repeated: bool
     kept = _of_spool(ranges, rows) if slow else ranges
     if any(
         len(parts) not in (0, -(-ranges.count // step)) for parts in (*further.values(), *columns.values())
-    ):  # stretches without any label
+    ):  # a range without any label
         return None
     whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in further.items() if parts}
     if names:
@@ -303,14 +303,14 @@ def dataset_in_file(ranges: RowRanges, *, declared: bool = False, repeated: bool
 
 
 def read_stretch(data: Dataset, start: int, stop: int) -> Dataset:
-    """Some rows of a data set whose rows stay in their file."""
+    """Read rows [start, stop) of a data set whose rows stay in their file."""
     part = slice(start, stop)
     found: dict[str, Any] = {name: item[part] for name in ("X", "y", "split", "weight") if (item := getattr(data, name)) is not None}
     return replace(data, **found)
 
 
 def _stretch_of(ranges: RowRanges, start: int, stop: int) -> Dataset:
-    """Rows [start, stop).  Errors number rows from the first of all."""
+    """Read rows [start, stop).  Errors number rows from the first of all rows."""
     try:
         return ranges.read(start, stop)
     except DataError as error:
@@ -320,7 +320,7 @@ def _stretch_of(ranges: RowRanges, start: int, stop: int) -> Dataset:
 
 
 def _encode_labels(part: Dataset, names: dict[str, int]) -> Dataset:
-    """A stretch whose labels of text are numbered as those before it were; names that come up are added to `names`."""
+    """Number the text labels of a range as in the ranges before it; new names are added to `names`."""
     if part.y is None or not part.class_names:
         return part
     numbers = np.array([names.setdefault(name, len(names)) for name in part.class_names])
@@ -328,7 +328,7 @@ def _encode_labels(part: Dataset, names: dict[str, int]) -> Dataset:
 
 
 def hdf5_dataset(ranges: RowRanges) -> Dataset | None:
-    """The data set of one HDF5 file whose labels, splits and weights are read, and whose rows stay in it; None for others."""
+    """Return the data set of one HDF5 file, with labels, splits and weights in memory and rows in the file; None for other inputs."""
     _, reader, where = ranges.parts[0]
     if len(ranges.parts) > 1 or not isinstance(reader, Hdf5Reader) or reader.others:
         return None

@@ -1,6 +1,6 @@
-"""Rows of a Parquet file's row groups in batches, so that a large group takes no more memory than a small one.
+"""Batches of rows of a Parquet file's row groups, so that a large group needs no more memory than a small one.
 
-Arrow decodes the columns of a row group as a whole.  The columns of a large group are therefore decoded one after the other and put into an
+Arrow decodes each column of a row group as a whole.  The columns of a large group are therefore decoded one by one and written to an
 unnamed file in $TMPDIR, from which batches of all columns are read.
 """
 
@@ -14,20 +14,20 @@ import numpy as np
 from herdcli.artifacts.rows.spill_file import open_unnamed, read_array, write_array
 from herdcli.records import dataclass
 
-BATCH_BYTES = 8 << 20  # of the rows of a batch
-LARGE_GROUP = 1 << 25  # decoded bytes of a row group from which its columns are decoded one by one
-BUFFER = 1 << 16  # bytes of a column that are read from a file at one time
+BATCH_BYTES = 8 << 20  # size of a batch of rows
+LARGE_GROUP = 1 << 25  # decoded size from which the columns of a row group are decoded one by one
+BUFFER = 1 << 16  # bytes of a column that are read at one time
 
 
 def opened(path: str) -> Any:
-    """A Parquet file whose columns are read through small buffers and whose pages are held against their check sums."""
+    """Open a Parquet file whose columns are read through small buffers and whose pages are verified by their checksums."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path, page_checksum_verification=True, buffer_size=BUFFER)
 
 
 def decoded_size(path: str) -> int:
-    """Bytes that the columns of a Parquet file take as numbers of eight bytes; 0 of a file that cannot be read."""
+    """Return the bytes of a Parquet file's columns as numbers of eight bytes; 0 for a file that cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -42,14 +42,14 @@ def decoded_size(path: str) -> int:
 class RowGroups:
     """The row groups of a Parquet file.
 
-    The columns of the large group that was read last stay in the file that they were put into, for whoever reads it again.
+    The columns of the last large group stay in their unnamed file, in case the group is read again.
     """
 
     file: Any
     _last: tuple[int, tuple[str, ...], SpooledGroup] | None = None
 
     def batches(self, group: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """The rows of a group as record batches of about BATCH_BYTES.  columns  those that are read, in this order; None: all."""
+        """Yield the rows of a group as record batches of about BATCH_BYTES.  columns  the columns to read, in this order; None: all."""
         import pyarrow as pa
 
         own = self.file.metadata.row_group(group)
@@ -57,19 +57,19 @@ class RowGroups:
         size = max(1, BATCH_BYTES // max(1, own.total_byte_size // max(1, own.num_rows)))
         if own.total_byte_size < LARGE_GROUP or not _separable(self.file.schema_arrow, names):
             yield from self.file.iter_batches(batch_size=size, columns=columns, row_groups=[group], use_threads=False)
-            pa.default_memory_pool().release_unused()  # of the pieces between what is held, which would add up
+            pa.default_memory_pool().release_unused()  # fragments between live blocks would add up
             return
         if self._last is None or self._last[:2] != (group, names):
-            self._last = None  # its file goes before the next one is written
+            self._last = None  # its file is removed before the next one is written
             self._last = group, names, SpooledGroup.of(self.file, group, names, size)
         yield from self._last[2].batches()
 
 
 @dataclass(frozen=True)
 class SpooledGroup:
-    """The columns of a row group in a file, each in pieces of the same rows, which are Arrow messages.
+    """The columns of a row group in a file, as Arrow messages; all columns are cut into pieces of the same rows.
 
-    places  of each column: where its pieces start and how long they are.
+    places  for each column, the positions and lengths of its pieces.
     """
 
     spool: IO[bytes]
@@ -79,7 +79,7 @@ class SpooledGroup:
 
     @classmethod
     def of(cls, file: Any, group: int, names: Sequence[str], size: int) -> SpooledGroup:
-        """A group whose columns are decoded one after the other, in pieces of `size` rows."""
+        """Write a group to a file: its columns are decoded one by one, in pieces of `size` rows."""
         import pyarrow as pa
 
         spool, end = open_unnamed(), 0
@@ -97,7 +97,7 @@ class SpooledGroup:
         return cls(spool, places, schemas, pa.schema([own.field(0) for own in schemas], metadata=file.schema_arrow.metadata))
 
     def batches(self) -> Iterator[Any]:
-        """The rows as record batches of all columns."""
+        """Yield the rows as record batches of all columns."""
         import pyarrow as pa
 
         for pieces in zip(*self.places, strict=True):
@@ -109,7 +109,7 @@ class SpooledGroup:
 
 
 def _separable(schema: Any, names: Sequence[str]) -> bool:
-    """Whether columns can be put by as messages of their own: several with names of their own, none of a dictionary."""
+    """Return whether the columns can be stored as separate messages: several columns with unique names, and no dictionaries."""
     import pyarrow as pa
 
     return len(set(names)) == len(names) > 1 and not any(pa.types.is_dictionary(schema.field(name).type) for name in names)

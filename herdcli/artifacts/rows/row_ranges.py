@@ -1,6 +1,6 @@
-"""Rows of a file of which any stretch is read by itself: Parquet by row groups, HDF5 by chunks, text by lines, and several files as one.
+"""Files of which any range of rows can be read: Parquet by row groups, HDF5 by chunks, text by lines, and several files as one.
 
-What is read is what the file read whole would hold in those rows, so that neither storage nor the division of the work changes a number.
+A range has the values that the whole file would have in those rows.  So neither the storage nor the split of the work changes a number.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-STRETCH = 1 << 14  # lines that are read at one time
-ROLES = ("X", "split", "weight", "feature_names", "class_names")  # what names in HDF5 mean, whoever asks for them
+STRETCH = 1 << 14  # lines read at one time
+ROLES = ("X", "split", "weight", "feature_names", "class_names")  # names with a fixed meaning in HDF5
 Note = Callable[[str], None]
 
 
 class RangeReader(Protocol):
-    """Rows of one file."""
+    """A reader of the rows of one file."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         ...
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
-        """Rows [start, stop)."""
+        """Read rows [start, stop)."""
         ...
 
     def split(self) -> Array | None:
-        """(n,) the column of parts as `parse_split` has it of some rows, None where there is none."""
+        """Return (n,) the split column, encoded as `parse_split` encodes it for some rows; None without one."""
         ...
 
 
 @dataclass
 class RowRanges:
-    """Rows by their numbers.
+    """Rows of one or several files, accessed by number.
 
-    artifact   what the record says of them; its `value` has no rows, but their names.
-    as_stored  rows are not reckoned with: values of any size, and booleans.      gaps  NaN is a value that is missing.
-    splits     rows come with what they are split into, which all of them together say.
-    sources    where the parts are from, which must not change meanwhile.
-    account    what the first file had, of a table.
+    artifact   the artifact without rows; its `value` has the names of the columns.
+    as_stored  no computations are done with the rows: values of any size and booleans are allowed.      gaps  NaN is a missing value.
+    splits     rows are returned with their splits, which are determined from all rows together.
+    sources    the sources of the parts; they must not change while they are read.
+    account    the report on the columns of the first file, if it is a table.
     """
 
     artifact: Artifact
@@ -79,17 +79,20 @@ class RowRanges:
     note: Note = ignore_note
     sources: list[Source] = field(default_factory=list)
     account: dataset_columns.TableReport | None = None
-    split_type: np.dtype[Any] = np.dtype(np.uint8)  # of the parts as the file read whole would have them; known with `split()`
+    split_type: np.dtype[Any] = np.dtype(np.uint8)  # type of the splits if the file were read at once; known after `split()`
     _split: list[Array | None] = field(default_factory=list)
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What the first file says of all its rows: units, value_range, image_shape."""
+        """The declarations of the first file for all its rows: units, value_range, image_shape."""
         found: dict[str, Any] = getattr(self.parts[0][1], "declared", {})
         return found
 
     def read(self, start: int, stop: int) -> Dataset:
-        """Rows [start, stop), of one file or of several.  Raises DataError for values that cannot be reckoned with, and other columns."""
+        """Read rows [start, stop) of one or several files.
+
+        Raises DataError for values too large for computations, and for other columns.
+        """
         stop, found, begin = min(stop, self.count), [], start
         place = bisect.bisect_right([first for first, _, _ in self.parts], start) - 1
         while start < stop:
@@ -105,7 +108,7 @@ class RowRanges:
         return replace(whole, split=None if split is None else split[begin:stop])
 
     def summary(self) -> tuple[str, bool] | None:
-        """The line at the end of reading, of all files, and whether everything was used; None for what is no table."""
+        """Return the line at the end of reading, for all files, and whether everything was used; None for inputs that are not tables."""
         if self.account is None:
             return None
         value = self.artifact.value
@@ -114,22 +117,22 @@ class RowRanges:
         return f"{self.artifact.name}: {f'{len(self.parts)} files, ' if len(self.parts) > 1 else ''}{line}", complete
 
     def labelled(self) -> bool:
-        """Whether rows may have labels of their own."""
+        """Return whether rows may have labels of their own."""
         reader = self.parts[0][1]
         if not hasattr(reader, "asked"):
             return "y" in getattr(reader, "further", {})
         try:
             return replace(reader, asked=replace(reader.asked, missing=False)).read(0, 1, ignore_note).y is not None  # type: ignore[type-var]
-        except DataError:  # of a first row with gaps
+        except DataError:  # the first row has missing values
             return True
 
     def whole(self) -> Dataset:
-        """All rows, with what the first file declares of its own."""
+        """Read all rows, with the declarations of the first file."""
         self.splits = True
         return replace(self.read(0, self.count), **declared_fields(self.declared, self.artifact.name))
 
     def split(self) -> Array | None:
-        """(n,) what all rows are split into, by a pass over the column of that name; None where there is none."""
+        """Return (n,) the splits of all rows, by a pass over the split column; None without one."""
         if not self._split:
             parts = [reader.split() for _, reader, _ in self.parts]
             there = [part for part in parts if part is not None]
@@ -142,7 +145,7 @@ class RowRanges:
         return self._split[0]
 
     def _require_unchanged(self, place: int) -> None:
-        """Raise DataError where the rows of a file may be others than those that were read before."""
+        """Raise DataError if the rows of a file may have changed since they were read before."""
         for source in self.sources[place : place + 1]:
             source.require_unchanged()
 
@@ -167,7 +170,7 @@ def _concatenate(parts: list[Dataset]) -> Dataset:
     made = replace(parts[0], X=along("X"), y=along("y"), weight=along("weight"), split=along("split"), columns=_joined_columns(parts))
     if made.y is None or all(part.class_names == parts[0].class_names for part in parts):
         return made
-    names = sorted({name for part in parts for name in part.class_names or ()})  # labels of text have the numbers that one file would give
+    names = sorted({name for part in parts for name in part.class_names or ()})  # text labels get the numbers that one file would give
     y = [np.searchsorted(names, part.class_names)[part.y] for part in parts if part.class_names and part.y is not None]
     if len(y) < len(parts):
         raise DataError("some files have text labels and others have numbers", hint="convert all of them in the same way")
@@ -175,7 +178,7 @@ def _concatenate(parts: list[Dataset]) -> Dataset:
 
 
 def _joined_columns(parts: list[Dataset]) -> dict[str, Array] | None:
-    """The further columns of all parts, which have the same ones."""
+    """Return the further columns of all parts, which must have the same ones."""
     first = parts[0].columns
     if first is None or any(set(part.columns or ()) != set(first) for part in parts):
         return None
@@ -196,10 +199,10 @@ def open_ranges(
     as_text: Collection[str] = (),
     roles: ColumnRoles = BY_NAME_ROLES,
 ) -> Iterator[RowRanges | None]:
-    """The rows of a file, or of all files of a pattern such as 'rows-*.parquet'; None for what can only be read whole.
+    """Open the rows of a file, or of all files of a pattern such as 'rows-*.parquet'; None for an input that can only be read as a whole.
 
-    verified  a sealed file is held against its seal; else its own word is taken for what is not read.      keep  further columns.
-    labels, missing, as_text, roles  as of `LoadOptions`.
+    verified  a sealed file is verified against its seal; otherwise its parts that are not read are trusted.      keep  further columns.
+    labels, missing, as_text, roles  as in `LoadOptions`.
     """
     asked = LoadOptions(
         note=note, label=label, texts=True, stretch=True, keep=keep, labels=labels, missing=missing, as_text=as_text, roles=roles
@@ -209,7 +212,7 @@ def open_ranges(
 
 
 def matching_files(path: str) -> list[str]:
-    """The files a path names: itself, or those of a pattern, in the order of their names."""
+    """Return the files that a path names: itself, or those of a pattern, sorted by name."""
     if os.path.exists(path) or not any(mark in path for mark in "*?["):
         return [path]
     found = sorted(glob.glob(path))
@@ -217,12 +220,12 @@ def matching_files(path: str) -> list[str]:
 
 
 def is_file_pattern(path: str) -> bool:
-    """Whether a path is a pattern of files that are there."""
+    """Return whether a path is a pattern that matches existing files."""
     return matching_files(path) != [path]
 
 
 def read_once(path: str) -> bool:
-    """Whether a path names what can be read once alone: a pipe, a device, a socket."""
+    """Return whether a path can be read only once: a pipe, a device, a socket."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
@@ -255,7 +258,7 @@ def _open_readers(
 
 
 def _combined_artifact(artifacts: list[Artifact], path: str) -> Artifact:
-    """Several files as one input."""
+    """Combine the artifacts of several files as one input."""
     digest = hashlib.sha256("".join(artifact.sha256 for artifact in artifacts).encode()).hexdigest()
     return replace(artifacts[0], sha256=digest, name=path, size=sum(artifact.size for artifact in artifacts), history=[], sealed=False)
 
@@ -263,7 +266,7 @@ def _combined_artifact(artifacts: list[Artifact], path: str) -> Artifact:
 def _open_file(
     path: str, options: LoadOptions, input_format: str | None, verified: bool, stack: ExitStack
 ) -> tuple[Artifact, RangeReader, Source] | None:
-    """One file, and how its rows are read."""
+    """Open one file; return its artifact, its reader and its source."""
     if os.path.isdir(path) or path == "-":
         return None
     source = stack.enter_context(open_source(path, limit=memory_budget.default_limit()))
@@ -279,7 +282,7 @@ def _open_file(
     if not reader.count:
         raise DataError("has no rows", where=source.name)
     head = reader.read(0, 1, options.note)
-    if set(head.columns or ()) - set(options.keep) or head.is_sparse:  # columns of text, which become numbers by what all rows hold
+    if set(head.columns or ()) - set(options.keep) or head.is_sparse:  # columns of text, whose encoding depends on all rows
         return None
     value = Dataset(np.empty((0, head.X.shape[1])), feature_names=head.feature_names)
     return Artifact("dataset", value, history, digest, source.name, source.size, sealed, recoding), reader, source
@@ -290,17 +293,17 @@ Made = tuple[RangeReader, str, list[dict[str, Any]], bool, Recoding]
 
 @dataclass
 class _ParquetReader:
-    """Rows of row groups, one after the other or from anywhere."""
+    """A reader of the rows of Parquet row groups, in sequence or from any position."""
 
     file: Any
     where: str
     asked: LoadOptions
     starts: list[int] = field(default_factory=list)
     count: int = 0
-    declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
+    declared: dict[str, Any] = field(default_factory=dict)  # for all rows: value range and image shape
     _groups: row_groups.RowGroups = field(init=False)
     _batches: Iterator[Any] | None = None
-    _at: int = -1  # the row the batches are at
+    _at: int = -1  # the row where the batches are
     _left: Any = None
 
     def __post_init__(self) -> None:
@@ -308,11 +311,11 @@ class _ParquetReader:
 
     @property
     def declares_images(self) -> bool:
-        """Is it declared that rows are pictures?"""
+        """Return whether rows are declared to be images."""
         return "image_shape" in self.declared
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
-        """Rows [start, stop)."""
+        """Read rows [start, stop)."""
         import pyarrow as pa
 
         with plain_arrow_errors("Parquet file", self.where):
@@ -321,7 +324,7 @@ class _ParquetReader:
 
     @property
     def split_type(self) -> np.dtype[Any]:
-        """Of whole numbers that stand for parts."""
+        """The type of whole numbers that mean splits."""
         kind = numpy_dtype(self.file.schema_arrow.field(self._own_split()).type)
         return kind if kind.kind in "iu" else np.dtype(np.int64)
 
@@ -329,7 +332,7 @@ class _ParquetReader:
         return dataset_columns.assign_roles(self.file.schema_arrow.names, self.asked, self.where).get("split")
 
     def split(self) -> Array | None:
-        """The column of parts alone."""
+        """Return only the split column."""
         own = self._own_split()
         if own is None:
             return None
@@ -338,7 +341,7 @@ class _ParquetReader:
         return parse_split(column, self.where, ignore_note, stretch=True)
 
     def _pieces(self, start: int, stop: int) -> Iterator[Any]:
-        """Batches of these rows; what follows them is kept, for whoever goes on there."""
+        """Yield batches of these rows; the batches after them are kept for the next call."""
         if self._batches is None or not (self._group(self._at) == self._group(start) and self._at <= start):
             self._batches, self._left, self._at = self._from(self._group(start)), None, self.starts[self._group(start)]
         while self._at < stop:
@@ -377,10 +380,10 @@ def _open_parquet(source: Source, path: str, options: LoadOptions, verified: boo
 
 @dataclass
 class Hdf5Reader:
-    """Rows of a dense matrix.
+    """A reader of the rows of a dense HDF5 matrix.
 
-    further  arrays over all rows, and names.  others  whether the file has further columns.  declared  what is said of all rows.
-    kept     columns that were asked for, of a file without seal.
+    further  arrays over all rows, and names.  others  whether the file has further columns.  declared  declarations for all rows.
+    kept     requested columns of a file without a seal.
     """
 
     X: Any
@@ -388,12 +391,12 @@ class Hdf5Reader:
     further: dict[str, Any]
     count: int
     others: bool = False
-    split_type: np.dtype[Any] = np.dtype(np.int64)  # of whole numbers that stand for parts
-    declared: dict[str, Any] = field(default_factory=dict)  # of all rows: their value range, their shape as pictures
+    split_type: np.dtype[Any] = np.dtype(np.int64)  # type of whole numbers that mean splits
+    declared: dict[str, Any] = field(default_factory=dict)  # for all rows: value range and image shape
     kept: dict[str, Any] = field(default_factory=dict)
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
-        """Rows [start, stop)."""
+        """Read rows [start, stop)."""
         parts = {name: item[start:stop] if name in ("y", "split", "weight") else item for name, item in self.further.items()}
         columns = {name: item[start:stop] for name, item in self.kept.items()}
         X = native_arrays.native_array(self.X[start:stop], name="X", where=self.where)
@@ -401,12 +404,12 @@ class Hdf5Reader:
         return Dataset(X, **parts, columns=columns or None)
 
     def split(self) -> Array | None:
-        """The array of that name."""
+        """Return the array `split`."""
         return self.further.get("split")
 
 
 def _native_item(item: Any, name: str, where: str) -> Any:
-    """An array as `native_arrays.array` has it; lists of names as they are."""
+    """Return an array converted by `native_arrays.array`; lists of names are unchanged."""
     return native_arrays.native_array(item, name=name, where=where) if isinstance(item, np.ndarray) else item
 
 
@@ -426,7 +429,7 @@ def _open_hdf5(source: Source, path: str, options: LoadOptions, verified: bool, 
         return None
     if sealed is None and (
         anndata.is_anndata(file) or "MATLAB_class" in X.attrs or unsealed_hdf5.is_packed(X)
-    ):  # other names, across, other values
+    ):  # names, orientation or values differ
         return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
     if options.label == NONE:
@@ -454,13 +457,13 @@ def _open_hdf5(source: Source, path: str, options: LoadOptions, verified: bool, 
 
 
 def _numeric_columns(file: Any, names: Collection[str], rows: int) -> dict[str, Any]:
-    """Columns of numbers that a file keeps beside its rows, but for those that number texts."""
+    """Return the numeric columns that a file stores next to its rows, except those that number texts."""
     found = {name: file[name] for name in names if name in file and f"{name}_names" not in file and name not in ROLES}
     return {name: item for name, item in found.items() if getattr(item, "shape", None) == (rows,) and item.dtype.kind in "fiu"}
 
 
 def _add_labels(own: dict[str, Any], file: Any, sealed: bool, options: LoadOptions, where: str) -> bool:
-    """Add the labels that the file read whole would have; False where these are no vector."""
+    """Add the labels that the whole file would have; return False if they are not a vector."""
     top = [name for name in file if hasattr(file[name], "ndim")]
     candidates = ["y"] if sealed else [name for name in unsealed_hdf5.LABELS if name not in options.keep]
     name = unsealed_hdf5.choose_label(top, candidates, None if sealed and options.label != NONE else options.label, where)
@@ -483,14 +486,14 @@ def _add_labels(own: dict[str, Any], file: Any, sealed: bool, options: LoadOptio
 
 
 def declared_fields(declared: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a file declares of all its rows, as the fields of a data set."""
+    """Return the declarations of a file for all its rows, as fields of a data set."""
     found = {name: parse_number_pair(declared, name, kinds, where) for name, kinds in (("value_range", "fiu"), ("image_shape", "iu"))}
     return found | {"units": str(declared.get("units", "real"))}
 
 
 @dataclass
 class _TextReader:
-    """Lines of numbers."""
+    """A reader of lines of numbers."""
 
     path: str
     where: str
@@ -499,15 +502,15 @@ class _TextReader:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.index.count
 
     def read(self, start: int, stop: int, note: Note) -> Dataset:
-        """Rows [start, stop)."""
+        """Read rows [start, stop)."""
         return line_index.read_rows(self.path, self.index, start, stop, where=self.where, options=replace(self.asked, note=note))
 
     def split(self) -> Array | None:
-        """The column of parts, of a pass over the lines."""
+        """Return the split column, by a pass over the lines."""
         if self.read(0, 1, ignore_note).split is None:
             return None
         parts = [self.read(start, min(start + STRETCH, self.count), ignore_note).split for start in range(0, self.count, STRETCH)]

@@ -1,6 +1,6 @@
-"""Arrays by place in a file without a name, in $TMPDIR: it vanishes with the process, however that ends.
+"""Arrays in an unnamed file in $TMPDIR, which vanishes with the process, however it ends.
 
-They are read into memory and never mapped, so that what a process holds does not grow with them.
+They are read into memory and never mapped, so that the memory of the process does not grow with them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 from herdcli.errors import DataError, WriteFailed
 from herdcli.schema import Array
 
-LEAST = 1 << 24  # bytes that need no file
+LEAST = 1 << 24  # size in bytes below which no file is needed
 HINT = "make room, or set TMPDIR to a folder with room"
 
 
 def open_unnamed() -> IO[bytes]:
-    """A file that nobody else can open."""
+    """Open an unnamed file, which no other process can open."""
     return tempfile.TemporaryFile(buffering=0)
 
 
 def write_array(file: IO[bytes], place: int, array: Array, what: str) -> None:
-    """An array at a place.  Raises WriteFailed where there is no room."""
+    """Write an array at a position.  Raises WriteFailed if the disk is full."""
     left = array.data.cast("B") if array.size else memoryview(b"")
     try:
         while left:
@@ -38,7 +38,7 @@ def write_array(file: IO[bytes], place: int, array: Array, what: str) -> None:
 
 
 def read_array(file: IO[bytes], place: int, made: Array, what: str) -> Array:
-    """An array filled from a place on."""
+    """Fill an array from a position on, and return it."""
     left = made.data.cast("B") if made.size else memoryview(b"")
     while left:
         got = os.preadv(file.fileno(), [left], place)
@@ -49,14 +49,14 @@ def read_array(file: IO[bytes], place: int, made: Array, what: str) -> Array:
 
 
 class SpilledBlocks:
-    """Arrays of numbers of 8 bytes, put behind one another: in memory up to LEAST bytes, the others in a file; any part is read again."""
+    """Appended arrays of 8-byte numbers: in memory up to LEAST bytes, then in a file; any part can be read again."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._size = self._held = 0
 
     def put(self, array: Array) -> Array | int:
-        """An array, or the place where it is in the file."""
+        """Store an array; return the array itself, or its position in the file."""
         if self._held + array.nbytes <= LEAST:
             self._held += array.nbytes
             return array
@@ -67,7 +67,7 @@ class SpilledBlocks:
         return place
 
     def get(self, held: Array | int, count: int, row: int) -> Array:
-        """Row `row`, (count,), of an array (rows, count) that was put."""
+        """Return row `row`, (count,), of a stored array (rows, count)."""
         if not isinstance(held, int):
             found: Array = held[row]
             return found

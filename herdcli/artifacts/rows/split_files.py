@@ -1,7 +1,7 @@
-"""Rows that do not fit into memory: Parquet and HDF5 read batch by batch into files of float64, one for each part of the split.
+"""Rows that do not fit into memory: Parquet and HDF5 are read in batches into files of float64, one file for each split.
 
-The files are unnamed, in $TMPDIR, and vanish with the process.  They are read by place into memory and never mapped, so that what a
-process holds does not grow with them.
+The files are unnamed, in $TMPDIR, and vanish with the process.  They are read into memory by position and never mapped, so that the
+memory of the process does not grow with them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-Choose = Callable[[int, Array | None], Array | None]  # rows, their own split -> the part of each; None: all are of part 0
+Choose = Callable[[int, Array | None], Array | None]  # number of rows, their own split -> the split of each; None: all are in split 0
 
 
 @dataclass
 class SpilledRows:
-    """Rows (count, columns) of float64 in a file, with their weights behind each where there are any."""
+    """Rows (count, columns) of float64 in a file; if there are weights, each row is followed by its weight."""
 
     columns: int
     weighted: bool
@@ -44,11 +44,11 @@ class SpilledRows:
 
     @property
     def width(self) -> int:
-        """Numbers a row takes."""
+        """The numbers stored per row."""
         return self.columns + self.weighted
 
     def append(self, X: Array, weight: Array | None) -> None:
-        """Rows behind those that are there."""
+        """Append rows."""
         rows = np.empty((len(X), self.width))
         rows[:, : self.columns] = X
         if weight is not None:
@@ -57,13 +57,13 @@ class SpilledRows:
         self.count += len(X)
 
     def read(self, start: int, stop: int) -> tuple[Array, Array | None]:
-        """Rows [start, stop) and their weights."""
+        """Return rows [start, stop) and their weights."""
         rows = np.empty((max(0, min(stop, self.count) - start), self.width))
         read_array(self.file, start * self.width * rows.itemsize, rows, "rows")
         return (rows[:, :-1], rows[:, -1].copy()) if self.weighted else (rows, None)
 
     def take(self, numbers: Array) -> Array:
-        """Rows (n, columns) by their numbers in rising order; neighbours are read together."""
+        """Return rows (n, columns) by their numbers in increasing order; neighbouring rows are read together."""
         rows = np.empty((len(numbers), self.width))
         ends = np.flatnonzero(np.diff(numbers) != 1) + 1
         for start, stop in zip([0, *ends.tolist()], [*ends.tolist(), len(numbers)], strict=True):
@@ -74,7 +74,7 @@ class SpilledRows:
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Rows as they come, with weights where the file has them."""
+    """A batch of rows, with weights if the file has them."""
 
     X: Array
     weight: Array | None
@@ -82,7 +82,7 @@ class RowBatch:
 
 @dataclass(frozen=True)
 class BatchSource:
-    """A file of rows: how many, their own split, the names of the columns, the batches, and what was made of the rows before."""
+    """An open file of rows: their count, their own split, the column names, the batches, and the artifact without rows."""
 
     count: int
     split: Array | None
@@ -98,9 +98,9 @@ Found = tuple[BatchSource, dict[int, SpilledRows]]
 def load_parts(
     path: str, *, note: Callable[[str], None], choose: Choose, label: str | None = None, roles: ColumnRoles = BY_NAME_ROLES
 ) -> tuple[Artifact, dict[int, SpilledRows]]:
-    """An artifact without rows, and the rows of each part.  Labels are left out.
+    """Read an artifact without rows, and the rows of each split.  Labels are left out.
 
-    Raises DataError for other formats, and for what cannot be learned from: infinite values, weights that are none.
+    Raises DataError for other formats, and for values that cannot be used for learning: infinite values, invalid weights.
     """
     with open_source(path, limit=memory_budget.default_limit()) as source:
         form = format_detection.detect_format(source.head, source.name) if source.regular else ""
@@ -132,7 +132,7 @@ def _verify_seal(source: Any) -> str | None:
 
 
 def _spill_batches(opened: BatchSource, choose: Choose, where: str) -> Found:
-    """Each batch into the files of its parts."""
+    """Write each batch to the files of its splits."""
     if not opened.count:
         raise DataError("has no rows", where=where)
     part = choose(opened.count, opened.split)
@@ -188,7 +188,7 @@ def _open_parquet(path: str, where: str, options: LoadOptions, choose: Choose) -
 
 def _record_batches(file: Any, names: list[str]) -> Iterator[Any]:
     groups = row_groups.RowGroups(file)
-    for group in range(file.metadata.num_row_groups):  # one iterator over all of them would hold what it has read
+    for group in range(file.metadata.num_row_groups):  # one iterator over all groups would keep their data in memory
         yield from groups.batches(group, names)
 
 

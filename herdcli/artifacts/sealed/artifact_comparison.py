@@ -1,4 +1,4 @@
-"""Two artifacts of one kind held against each other, array by array."""
+"""Comparison of two artifacts of one kind, array by array."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from herdcli.kinds import KINDS
 
-TOLERANCE = 1e-6  # of kinds that a later version may know
-SMALL = 1e-10  # arrays of no larger entries are what rounding left (residuals, rises): their differences count as they are
+TOLERANCE = 1e-6  # for kinds that only a later version knows
+SMALL = 1e-10  # arrays with no larger entries are rounding errors (residuals, rises): their absolute differences count
 
 
 def tolerance(kind: str) -> float:
-    """What may differ between two machines, or two versions of a library, relative to the largest entry of an array."""
+    """Return the relative difference allowed between two machines or library versions, relative to the largest entry of an array."""
     return KINDS[kind].tolerance if kind in KINDS else TOLERANCE
 
 
 def largest_difference(ours: Any, theirs: Any) -> tuple[float, str]:
-    """The largest relative difference of two values of one type, and the name of the field that has it.
+    """Return the largest relative difference of two values of one type, and the name of the field where it occurs.
 
-    Of an array the largest |a − b| over the largest entry; ∞ where types, shapes, texts or gaps differ.
+    For an array it is the largest |a − b| divided by the largest entry; ∞ if types, shapes, texts or missing values differ.
     """
     worst, place = 0.0, ""
     left, right = dict(_leaf_fields(ours)), dict(_leaf_fields(theirs))
-    absent = tuple(f"{name}/" for name, value in right.items() if value is None)  # what a later version says besides
+    absent = tuple(f"{name}/" for name, value in right.items() if value is None)  # fields that only a later version has
     for name in {**left, **right}:
         if (name not in right and absent and name.startswith(absent)) or (name not in left and right[name] is None):
             continue
@@ -37,7 +37,7 @@ def largest_difference(ours: Any, theirs: Any) -> tuple[float, str]:
 
 
 def _leaf_fields(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every field by its path."""
+    """Yield every field with its path."""
     if is_dataclass(value):
         for declared in fields(value):
             yield from _leaf_fields(getattr(value, declared.name), f"{prefix}/{declared.name}" if prefix else declared.name)
@@ -55,7 +55,7 @@ def _leaf_fields(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _relative_difference(ours: Any, theirs: Any) -> float:
-    if theirs is None:  # what a later version says besides
+    if theirs is None:  # a field that only a later version has
         return 0.0
     if ours is None:
         return float("inf")

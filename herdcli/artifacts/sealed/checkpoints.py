@@ -1,4 +1,4 @@
-"""Checkpoints: a sealed `State` that only the run it belongs to can go on from."""
+"""Checkpoints: a sealed `State`, which only its own run can resume."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from herdcli.records import dataclass
 
 State = TypeVar("State")
 VERSION = 1
-DEALT = "dealt"  # in the place of a shard: the state of units that are with workers
-STAGE = "stage:"  # begins what stands in the place of a shard for an algorithm that follows others in the same run
+DEALT = "dealt"  # in place of a shard: the state of units that workers compute
+STAGE = "stage:"  # prefix, in place of a shard, for an algorithm that follows others in the same run
 
 
 class OtherStage(BadUsage):
-    """The checkpoint belongs to this run, but to another of the algorithms that it runs one after another."""
+    """The checkpoint belongs to this run, but to another of its successive algorithms."""
 
 
 def check_checkpoint(path: str) -> None:
-    """Raise now what `save_checkpoint` would raise later: for use before the work.  CannotCreate (73)."""
+    """Raise the errors that `save_checkpoint` would raise later: for use before the work.  Raises CannotCreate (73)."""
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         raise CannotCreate("is not a regular file, so it cannot hold a checkpoint", where=path, hint="--checkpoint FILE")
     check_destination(path)
@@ -34,7 +34,7 @@ def check_checkpoint(path: str) -> None:
 
 
 def save_checkpoint(path: str, state: Any, digest: str) -> None:
-    """Save a state, whole or not at all.  digest: of the configuration, `provenance.record_digest(record)`."""
+    """Save a state atomically.  digest: of the configuration, `provenance.record_digest(record)`."""
     _refuse_foreign(path)
     with atomic_file(path) as temporary:
         sealed_hdf5.write_sealed(temporary, CHECKPOINT, VERSION, state, [], configuration=digest)
@@ -42,7 +42,10 @@ def save_checkpoint(path: str, state: Any, digest: str) -> None:
 
 @dataclass(frozen=True)
 class ExtendedRun(Generic[State]):
-    """How a state of the same run with fewer steps is known and gone on with: the digest that its run had, and its state in this one."""
+    """The means to recognise and continue a state of the same run with fewer steps.
+
+    They are the digest of the shorter run, and the conversion of its state to this one.
+    """
 
     digest: Callable[[State], str]
     grown: Callable[[State], State]
@@ -51,13 +54,13 @@ class ExtendedRun(Generic[State]):
 def load_checkpoint(
     path: str, state_type: type[State], digest: str, *, like: Callable[[], State] | None = None, longer: ExtendedRun[State] | None = None
 ) -> State | None:
-    """The state saved at `path`, None if there is no file.
+    """Return the state saved at `path`, or None if there is no file.
 
-    like    makes a state of the same run, whose types and shapes must be those of what is loaded.
-    longer  takes states of a shorter run.
+    like    makes a state of the same run; the loaded state must have its types and shapes.
+    longer  accepts states of a shorter run.
 
     Raises BadUsage (2) if it was saved under another configuration, DataError (65) if it is damaged
-    or no checkpoint, OtherStage if it is of another stage of this run.
+    or no checkpoint, OtherStage if it belongs to another stage of this run.
     """
     if not os.path.exists(path):
         return None
@@ -91,7 +94,7 @@ def load_checkpoint(
 
 
 def _read(file: Any, state_type: type[State], path: str, saved: str, digest: str) -> State:
-    """The state; one of another type is that of a run with other options, where the digests differ."""
+    """Read the state; a state of another type belongs to a run with other options if the digests differ."""
     try:
         state: State = codec.read_fields(file, state_type, where=path)
     except DataError:
@@ -101,7 +104,7 @@ def _read(file: Any, state_type: type[State], path: str, saved: str, digest: str
 
 
 def _refuse_other(saved: str, wanted: str, path: str) -> None:
-    """Raise BadUsage unless two configurations, a digest and perhaps a shard, are the same."""
+    """Raise BadUsage unless two configurations (a digest and perhaps a shard) are equal."""
     run, _, shard = saved.partition(" ")
     wanted_run, _, wanted_shard = wanted.partition(" ")
     if run != wanted_run:
@@ -132,7 +135,7 @@ def remove_checkpoint(path: str) -> None:
 
 
 def _refuse_foreign(path: str) -> None:
-    """Never write over or remove a file that is no checkpoint."""
+    """Refuse to overwrite or remove a file that is not a checkpoint."""
     try:
         with open(path, "rb") as file:
             head = file.read(seal_header.BLOCK)

@@ -1,4 +1,4 @@
-"""Dataclasses <-> HDF5 groups, driven by the type hints of the fields.  No kind writes its own file code.
+"""Conversion between dataclasses and HDF5 groups, driven by the type hints of the fields.  No kind has file code of its own.
 
 | field                                   | in the file                                             |
 |-----------------------------------------|---------------------------------------------------------|
@@ -32,7 +32,7 @@ _TEXT = h5py.string_dtype("utf-8")
 def write_fields(group: Any, value: Any, *, rows: int | None = None) -> None:
     """Write every field of a dataclass into an HDF5 group.
 
-    rows  of its arrays over rows "n", and of the arrays of its dicts, these are the first of so many, for which room is made.
+    rows  the total number of rows, for which space is reserved: the arrays over rows "n", and those of dicts, have only the first ones.
     """
     for declared in fields(value):
         item = getattr(value, declared.name)
@@ -46,7 +46,7 @@ def _has_row_dimension(declared: Any, item: Any) -> bool:
 
 
 def append_rows(group: Any, value: Any, start: int) -> None:
-    """The next rows of a dataclass that was written with room for them, from `start` on."""
+    """Append the next rows, from `start` on, of a dataclass that was written with reserved space."""
     for declared in fields(value):
         item = getattr(value, declared.name)
         if item is not None and _has_row_dimension(declared, item):
@@ -60,7 +60,7 @@ def append_rows(group: Any, value: Any, start: int) -> None:
 
 
 def read_fields(group: Any, cls: type[Any], *, where: str) -> Any:
-    """The dataclass `cls` from an HDF5 group.  Raises DataError for what is missing or of another type."""
+    """Read the dataclass `cls` from an HDF5 group.  Raises DataError for a missing item or one of another type."""
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
     for declared in fields(cls):
@@ -107,7 +107,7 @@ def _write_item(group: Any, name: str, item: Any, rows: int | None = None) -> No
 
 
 def _escape_key(key: str) -> str:
-    """A dict key as the name of an HDF5 member: `/` and `.` mean something there, and a name is not empty."""
+    """Escape a dict key for use as the name of an HDF5 member, where `/` and `.` have a meaning and empty names are invalid."""
     return _check_text(key).replace("%", "%25").replace("/", "%2F").replace(".", "%2E") or "%"
 
 
@@ -116,7 +116,7 @@ def _unescape_key(name: str) -> str:
 
 
 def _are_scalars(items: list[Any] | tuple[Any, ...]) -> bool:
-    """Do all entries share one of the scalar types, so that one dataset holds them?"""
+    """Return whether all entries have the same scalar type, so that one dataset can store them."""
     if not items or type(items[0]) not in SCALARS or any(type(item) is not type(items[0]) for item in items):
         return False
     return type(items[0]) is not int or all(-(1 << 63) <= item < 1 << 63 for item in items)
@@ -138,7 +138,7 @@ def write_attribute(group: Any, name: str, item: Any) -> None:
 
 
 def _check_text(text: str) -> str:
-    """HDF5 strings end at a NUL and are UTF-8: refuse what would come back different."""
+    """Raise an error for a text that HDF5 would not return unchanged: its strings end at a NUL and are UTF-8."""
     if "\0" in text:
         raise DataError(f"the text {text[:40]!r} holds a NUL character")
     try:
@@ -160,7 +160,7 @@ def _write_array(group: Any, name: str, item: Array, rows: int | None = None) ->
 
 
 def _encode_texts(item: Array) -> Array:
-    """Texts as HDF5 takes them."""
+    """Return texts in the form that HDF5 stores."""
     found: Array = np.array([_check_text(str(text)) for text in item.ravel()], dtype=object).reshape(item.shape)
     return found
 
@@ -174,7 +174,7 @@ def _write_csr(group: Any, name: str, item: Any) -> None:
 
 
 def _read_item(group: Any, name: str, hint: Any, where: str) -> Any:
-    """The item of a name, None if there is none.  What stands in the file decides among a hint's alternatives."""
+    """Return the item of a name, or None if there is none.  The contents of the file decide among the alternatives of a type hint."""
     if name in group.attrs:
         return _read_attribute(group.attrs[name], hint)
     if name not in group:
@@ -213,13 +213,13 @@ def _read_dataset(item: Any, hint: Any) -> Any:
         if is_dataclass(kind) or kind in SCALARS:
             raise TypeError("is a dataset, expected something else")
     if values.dtype.kind == "f" and values.dtype.itemsize > native_arrays.SUPPORTED:
-        with np.errstate(over="ignore"):  # no field has long doubles; what becomes infinite is checked as a float64
+        with np.errstate(over="ignore"):  # no field has long doubles; values that become infinite are checked as float64
             return values.astype(np.float64)
     return values
 
 
 def _convert_members(values: Array, members: tuple[Any, ...]) -> list[Any]:
-    """The entries of a vector that stands for a list of scalars.  Raises TypeError where the list holds something else."""
+    """Return the entries of a vector that stores a list of scalars.  Raises TypeError if the list should contain another type."""
     allowed = {kind for member in members for kind in _union_members(member)} - {Ellipsis}
     held = {"f": float, "i": int, "u": int, "b": bool, "U": str}.get(values.dtype.kind)
     if values.size and allowed and Any not in allowed and held not in allowed and not (held is int and float in allowed):
@@ -229,7 +229,7 @@ def _convert_members(values: Array, members: tuple[Any, ...]) -> list[Any]:
 
 
 def read_array(item: Any, *, text: Any = np.str_) -> Array:
-    """A whole HDF5 dataset as a NumPy array in native byte order; strings, and vectors of an enumeration, as arrays of type `text`."""
+    """Read a whole HDF5 dataset as a NumPy array in native byte order; strings and enumerations become arrays of type `text`."""
     if item.dtype.kind in "OS":
         texts = np.asarray(item.asstr("utf-8")[()], dtype=object)
         return np.array(texts.tolist(), dtype=text).reshape(item.shape)
@@ -252,13 +252,13 @@ def read_array(item: Any, *, text: Any = np.str_) -> Array:
 
 
 def read_csr(group: Any, shape: tuple[int, ...]) -> Any:
-    """A CSR matrix of a group `data`, `indices`, `indptr`."""
+    """Read a CSR matrix from a group `data`, `indices`, `indptr`."""
     data, indices, indptr = (read_array(group[part]) for part in ("data", "indices", "indptr"))
     return csr_matrix(data, indices, indptr, shape)
 
 
 def csr_matrix(data: Array, indices: Array, indptr: Array, shape: tuple[int, ...]) -> Any:
-    """A CSR matrix without a copy.  Raises ValueError where compiled code would be sent outside its memory."""
+    """Return a CSR matrix without copying.  Raises ValueError for indices with which compiled code would leave its memory."""
     from scipy.sparse import csr_matrix
 
     if len(shape) != 2 or min(shape) < 0 or {data.ndim, indices.ndim, indptr.ndim} != {1}:
@@ -300,7 +300,7 @@ def _read_group(item: Any, hint: Any, where: str) -> Any:
 
 
 def _member(group: Any, index: int, hint: Any, where: str) -> Any:
-    """A member of a list or tuple, which may lack those alone that its type lets be None."""
+    """Return a member of a list or tuple; it may be missing only if its type allows None."""
     found = _read_item(group, str(index), hint, where)
     if found is None and not _is_optional(hint):
         raise ValueError(f"member {index} is missing")
@@ -308,7 +308,7 @@ def _member(group: Any, index: int, hint: Any, where: str) -> Any:
 
 
 def _union_members(hint: Any) -> tuple[Any, ...]:
-    """The members of a union without None; a lone hint as a tuple of one."""
+    """Return the members of a union except None; a single type hint becomes a tuple of one."""
     members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     return tuple(member for member in members if member is not type(None))
 

@@ -1,4 +1,4 @@
-"""By which digests a history may know a file."""
+"""The digests by which a history may identify a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from herdcli.artifacts.formats import format_detection, parquet_files
 
 
 def accepted_digests(path: str) -> set[str]:
-    """That of its seal, and of its bytes (uncompressed); of a folder or of IDX files with labels beside them the one of all.
+    """Return the digests of the seal and of the (uncompressed) bytes; for a folder, or IDX files with labels, the joint digest.
 
     Raises NoInput, DataError.
     """
@@ -27,7 +27,7 @@ def accepted_digests(path: str) -> set[str]:
 
 
 def _is_dataset_format(head: bytes, name: str) -> bool:
-    """Is it of a format that data sets have?  Other inputs are texts of networks, scopes, evidence."""
+    """Return whether it is a format of data sets.  Other inputs are texts of networks, scopes, evidence."""
     from herdcli.errors import HerdError
 
     try:

@@ -1,7 +1,7 @@
-"""Where an artifact comes from: one record per command, free of anything that varies between runs.
+"""The provenance of an artifact: one record per command, without anything that varies between runs.
 
-No time, host or path enters, so the same inputs and parameters give the same bytes.  The digest of
-a record guards checkpoints: they are resumed by the command, parameters and inputs that began them.
+It contains no time, host or path, so equal inputs and parameters give equal bytes.  The digest of
+a record protects checkpoints: only the same command with the same parameters and inputs can resume them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_EFFECT_ON_RESULT = frozenset(
 
 
 class InputRecord(Protocol):
-    """What is recorded of an input artifact."""
+    """The properties of an input artifact that are recorded."""
 
     @property
     def kind(self) -> str: ...
@@ -30,7 +30,7 @@ class InputRecord(Protocol):
 
 
 def stage_record(command: str, parameters: Mapping[str, object], inputs: Mapping[str, InputRecord]) -> dict[str, Any]:
-    """One stage: software, command, the parameters that can change its result, inputs by role."""
+    """Return one record: software, command, the parameters that can change its result, and inputs by role."""
     kept = {name: _json_value(value) for name, value in sorted(parameters.items()) if name not in NO_EFFECT_ON_RESULT}
     return {
         "software": "herdcli",
@@ -42,7 +42,7 @@ def stage_record(command: str, parameters: Mapping[str, object], inputs: Mapping
 
 
 def last_of(history: Sequence[Mapping[str, Any]], command: str) -> Mapping[str, Any] | None:
-    """The last record of a command in a history, None where there is none that says what was asked and what went in."""
+    """Return the last record of a command in a history, or None without one that has parameters and inputs."""
     stage: Mapping[str, Any]
     for stage in reversed(history):
         whole = isinstance(stage.get("parameters"), dict) and isinstance(stage.get("inputs"), list)
@@ -52,24 +52,24 @@ def last_of(history: Sequence[Mapping[str, Any]], command: str) -> Mapping[str, 
 
 
 def option_of(history: Sequence[Mapping[str, Any]], command: str, name: str) -> str | None:
-    """What the last record of a command has for an option that takes a text; None for what is none, whoever wrote it there."""
+    """Return the value of a text option in the last record of a command, or None if it is no text."""
     stage = last_of(history, command)
     value = None if stage is None else stage["parameters"].get(name)
     return value if isinstance(value, str) else None
 
 
 def record_digest(stage: Mapping[str, Any]) -> str:
-    """SHA-256 in hex of a record in canonical JSON: the configuration digest."""
+    """Return the SHA-256 of a record in canonical JSON, in hex: the configuration digest."""
     return hashlib.sha256(canonical_json(stage).encode()).hexdigest()
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no blanks: the same text for equal values."""
+    """Return JSON with sorted keys and no blanks: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _json_value(value: Any) -> Any:
-    """A parameter as JSON holds it: NumPy scalars and arrays, tuples and non-finite numbers included."""
+    """Convert a parameter to JSON types, including NumPy scalars and arrays, tuples and non-finite numbers."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):

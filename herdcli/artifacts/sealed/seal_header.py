@@ -1,11 +1,11 @@
-"""The seal: one line of text before the HDF5 bytes that says what follows and proves it arrived whole.
+"""The seal: one line of text before the HDF5 bytes that describes them and proves that they are complete.
 
     herd-artifact 1 kind=rbm bytes=270336 sha256=aefa7b…\\n      NUL padding to 512 bytes
 
 `bytes` is the whole file.  The digest runs over the line up to and including `bytes=N`, a newline,
 and everything from byte 512 on.  HDF5 skips the block (it is an HDF5 user block), so other tools
-open a sealed file unchanged.  Length and digest are checked before libhdf5 sees a byte: damaged
-metadata can crash it, and damaged raw data passes it in silence.
+can open a sealed file unchanged.  Length and digest are checked before libhdf5 reads a byte: damaged
+metadata can crash it, and it does not notice damaged raw data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LINE = re.compile(rb"herd-artifact 1 kind=([a-z][a-z0-9-]*) bytes=([1-9][0-9]*)
 
 
 class Hasher(Protocol):
-    """What is used of a hashlib object."""
+    """The methods of hashlib objects that are used."""
 
     def update(self, data: bytes | memoryview, /) -> None: ...
 
@@ -41,31 +41,31 @@ class Hasher(Protocol):
 
 @dataclass(frozen=True)
 class Seal:
-    """What the block says: the artifact's kind, the length of the whole file, the digest in hex."""
+    """The contents of the block: the artifact's kind, the length of the whole file, the digest in hex."""
 
     kind: str
     size: int
     sha256: str
 
     def block(self) -> bytes:
-        """The 512 bytes this seal is written as."""
+        """Return the 512 bytes of this seal."""
         line = f"herd-artifact 1 kind={self.kind} bytes={self.size} sha256={self.sha256}\n".encode("ascii")
         return line.ljust(BLOCK, b"\0")
 
     def hasher(self) -> Hasher:
-        """A SHA-256 begun with this seal's kind and length; feed it the bytes from 512 on."""
+        """Return a SHA-256 that has hashed this seal's kind and length; feed it the bytes from 512 on."""
         return begin_digest(self.kind, self.size)
 
 
 def begin_digest(kind: str, size: int) -> Hasher:
-    """The SHA-256 of an artifact before its bytes from 512 on."""
+    """Return the SHA-256 of an artifact before its bytes from 512 on."""
     return hashlib.sha256(f"herd-artifact 1 kind={kind} bytes={size}\n".encode("ascii"))
 
 
 def parse_seal(head: bytes, *, where: str) -> Seal | None:
-    """The seal in a file's first bytes; None if they do not begin like one.
+    """Return the seal in a file's first bytes, or None if they do not begin like one.
 
-    Raises DataError when they do and the block is not exactly the one its own fields give.
+    Raises DataError if they do, but the block differs from the one that its own fields give.
     """
     if not head.startswith(MAGIC) and not (head and MAGIC.startswith(head)):
         return None
@@ -89,7 +89,7 @@ def verify_seal(seal: Seal, size: int, sha256: str, *, where: str) -> None:
 
 
 def read_pieces(descriptor: int, start: int = 0) -> Iterator[memoryview]:
-    """The bytes of an open regular file from `start` to its end, in pieces that share one buffer."""
+    """Yield the bytes of an open regular file from `start` to its end, in pieces that share one buffer."""
     buffer = bytearray(CHUNK)
     view = memoryview(buffer)
     while count := os.preadv(descriptor, [buffer], start):
@@ -98,7 +98,7 @@ def read_pieces(descriptor: int, start: int = 0) -> Iterator[memoryview]:
 
 
 def compute_digest(descriptor: int, kind: str, size: int) -> str:
-    """The digest that belongs into the seal of an open file of `size` bytes."""
+    """Return the digest for the seal of an open file of `size` bytes."""
     running = begin_digest(kind, size)
     for piece in read_pieces(descriptor, BLOCK):
         running.update(piece)

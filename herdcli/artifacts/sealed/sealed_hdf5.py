@@ -1,4 +1,4 @@
-"""Sealed HDF5: a dataclass behind a seal, with its kind, version and history as root attributes."""
+"""Sealed HDF5: a dataclass after a seal, with its kind, version and history as root attributes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def write_sealed(
     more: Iterable[Any] = (),
     **extra: str,
 ) -> seal_header.Seal:
-    """Write a sealed artifact to a temporary file.  extra: further root attributes.
+    """Write a sealed artifact to a temporary file, and return its seal.  extra: further root attributes.
 
-    rows  its rows are the first of so many, and `more` has the others, in values of the same kind; the bytes are those of one value.
+    rows  the total number of rows: `value` has the first ones and `more` the others, in values of the same kind; the bytes are those of
+          a single value.
     """
     value = value.condensed() if hasattr(value, "condensed") else value
     check_arrays(value)
@@ -60,7 +61,7 @@ def write_sealed(
 
 
 def read_sealed(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple[Any, list[dict[str, Any]], str | None]:
-    """The value, the history and the recoding of columns (JSON) of a verified artifact, upgraded to the newest version of its kind."""
+    """Read the value, the history and the recoding of columns (JSON) of a verified artifact, upgraded to the newest version of its kind."""
     attributes = root_attributes(file, sealed_kind, where=where)
     kind = kinds.find_kind(sealed_kind, where=where)
     version = int(attributes["kind-version"])
@@ -75,7 +76,7 @@ def read_sealed(file: Any, sealed_kind: str, *, limit: int, where: str) -> tuple
 
 
 def root_attributes(file: Any, sealed_kind: str, *, where: str) -> dict[str, Any]:
-    """The reserved attributes, checked against the seal; `history` is the provenance, parsed."""
+    """Return the reserved attributes, checked against the seal; `history` is the parsed provenance."""
     attributes: dict[str, Any] = {name: file.attrs[name] for name in sorted(RESERVED) if name in file.attrs}
     if attributes.get("format") != "herd" or attributes.get("kind") != sealed_kind or "kind-version" not in attributes:
         raise DataError("the root attributes do not match the seal", where=where, hint="if it was edited on purpose: herd seal FILE")
@@ -92,7 +93,7 @@ def require_format(version: Any, *, where: str) -> None:
 
 
 def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
-    """The provenance list of an artifact from its JSON text."""
+    """Parse the provenance list of an artifact from its JSON text."""
     try:
         history = json.loads(text)
         # 1e999 is read as an infinity, \\ud800 as half a character: no record can be written with them
@@ -105,7 +106,7 @@ def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
 
 
 def _is_history_record(stage: Any) -> bool:
-    """Has it the form of `provenance.stage_record`, as far as it goes?"""
+    """Return whether a record has the form of `provenance.stage_record` in the fields that are used."""
     if not isinstance(stage, dict) or not all(isinstance(stage.get(name, ""), str) for name in ("software", "version", "command")):
         return False
     inputs = stage.get("inputs", [])

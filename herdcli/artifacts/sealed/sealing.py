@@ -1,4 +1,4 @@
-"""`herd check` and `herd seal`: is a file the one that was written, and a new seal after an edit on purpose."""
+"""The commands `herd check` and `herd seal`: verifying a file against its seal, and a new seal after an intended edit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from herdcli.records import dataclass
 
 @dataclass(frozen=True)
 class SealVerdict:
-    """What is known of a file's integrity.
+    """The result of an integrity check of a file.
 
-    kind  the artifact's, None if unsealed or damaged.  code  the exit code it asks for.
-    message, hint  one line each; empty when all is well.
+    kind  the artifact's kind, None if unsealed or damaged.  code  the resulting exit code.
+    message, hint  one line each; empty if the file is valid.
     """
 
     name: str
@@ -33,9 +33,9 @@ class SealVerdict:
 
 
 def check_file(path: str, *, seal_only: bool = False, max_memory: int | None = None) -> SealVerdict:
-    """Verify a file's seal and, without `seal_only`, that its contents are what its kind allows.
+    """Verify a file's seal and, without `seal_only`, that its contents are valid for its kind.
 
-    "-" is stdin.  max_memory: bytes the contents may take.  Never raises HerdError: the verdict says it.
+    "-" is stdin.  max_memory: the most bytes of the contents.  Never raises HerdError: the verdict reports errors.
     """
     shown = "stdin" if path == "-" else path
     limit = max_memory or memory_budget.default_limit()
@@ -50,9 +50,9 @@ def check_file(path: str, *, seal_only: bool = False, max_memory: int | None = N
 
 
 def _verified_kind(source: Source, limit: int | None) -> str | None:
-    """The kind of a sealed file that is as it should be, None for an unsealed data set; DataError for others.
+    """Return the kind of a valid sealed file, or None for an unsealed data set.  Raises DataError for other files.
 
-    limit  bytes its contents may take when they are read; None: the seal alone is verified.
+    limit  the most bytes of its contents when they are read; None: only the seal is verified.
     """
     stated = seal_header.parse_seal(source.head, where=source.name)
     if stated is not None:
@@ -79,10 +79,10 @@ def _parquet_kind(source: Source, limit: int | None) -> str | None:
 
 
 def write_new_seal(path: str) -> None:
-    """Write a new seal on an artifact that was edited on purpose, whole or not at all.
+    """Write a new seal on an artifact that was edited intentionally; the file is replaced atomically.
 
-    The contents must be readable as the kind they say they are.  Raises DataError for a file that
-    is no artifact.
+    The contents must be readable as their declared kind.  Raises DataError for a file that
+    is not an artifact.
     """
     with open_source(path, limit=memory_budget.default_limit()) as source:
         form = format_detection.detect_format(
@@ -92,7 +92,7 @@ def write_new_seal(path: str) -> None:
             raise DataError(
                 "only HDF5 and Parquet files on disk carry seals", where=path, hint="herd convert FILE -o FILE.h5 writes HDF5 with a seal"
             )
-    kind = _declared_kind(path) if form == "hdf5" else ""  # before the copy, which is locked, and HDF5 wants its own lock
+    kind = _declared_kind(path) if form == "hdf5" else ""  # before the copy is locked, because HDF5 needs its own lock
     with atomic_file(path) as temporary:
         shutil.copyfile(path, temporary)
         if form == "parquet":
@@ -102,7 +102,7 @@ def write_new_seal(path: str) -> None:
 
 
 def _declared_kind(path: str) -> str:
-    """The kind an HDF5 artifact declares on its root, after a look at its structure."""
+    """Return the kind that an HDF5 artifact declares at its root, after a check of its structure."""
     with open(path, "rb") as file:
         offset = format_detection.find_hdf5_signature(file.read(2 * seal_header.BLOCK))
     if offset != seal_header.BLOCK:

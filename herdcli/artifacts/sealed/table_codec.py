@@ -1,4 +1,4 @@
-"""Dataclasses whose arrays share their rows <-> pyarrow tables.
+"""Conversion between pyarrow tables and dataclasses whose arrays share their rows.
 
 | field                                  | in the table                                        |
 |----------------------------------------|-----------------------------------------------------|
@@ -9,7 +9,7 @@
 | CSR matrix (rows, d)                   | columns `NAME.index`, `NAME.value` of lists         |
 | further columns of a data set          | columns of their own names                          |
 | dict of arrays (rows)                  | columns `NAME/KEY`                                  |
-| everything else                        | JSON beside the table                               |
+| everything else                        | JSON in the metadata of the table                   |
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from herdcli.artifacts.tables.dataset_columns import lists_to_matrix
 from herdcli.errors import BadUsage, DataError
 from herdcli.schema import convert_to_declared, spec_of
 
-MOST_COLUMNS = 10_000  # features that are columns each; rows of more are lists
+MOST_COLUMNS = 10_000  # most features that are separate columns; rows with more are lists
 ROLES = ("y", "split", "weight")
-OWN = (*ROLES, "X", "X.index", "X.value")  # names that a further column of a data set does not take
+OWN = (*ROLES, "X", "X.index", "X.value")  # names that a further column of a data set cannot have
 
 
 def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
-    """A table and what stands beside it.  Raises BadUsage for kinds that are no tables."""
+    """Return the table of a value, and the fields that are stored outside it.  Raises BadUsage for kinds that are not tables."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {}
@@ -73,17 +73,17 @@ def to_table(value: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def extra_column_name(name: str) -> str:
-    """What a further column of a data set is called in its table: what it is called, if nothing else is."""
+    """Return the name of a further column in the table of its data set: its own name, unless the name is reserved."""
     return f"columns/{name}" if name in OWN else name
 
 
 def _has_feature_columns(data: Dataset, field: str) -> bool:
-    """Are the rows written a column for each feature?  Not sparse ones, nor those of very many features."""
+    """Return whether the rows are written with a column for each feature; sparse rows, and those of very many features, are not."""
     return field == "X" and not data.is_sparse and data.X.shape[1] <= MOST_COLUMNS
 
 
 def _feature_columns(data: Dataset, beside: dict[str, Any]) -> dict[str, Any]:
-    """A column for each feature; names that are not unique, or those of something else, are told apart by what is appended."""
+    """Return a column for each feature; names that are not unique or are reserved get a suffix."""
     taken = {*ROLES, *(extra_column_name(name) for name in data.columns or {})}
     titles: list[str] = []
     for name in data.feature_names or [f"x{index}" for index in range(data.X.shape[1])]:
@@ -112,7 +112,7 @@ def _field_columns(name: str, item: Any) -> dict[str, Any]:
 
 
 def _field_as_json(item: Any, value: Any) -> Any:
-    """A field as JSON: arrays with their type, lists and scalars as they are."""
+    """Return a field as JSON: arrays with their type; lists and scalars unchanged."""
     if isinstance(item, np.ndarray):
         return {"dtype": item.dtype.str, "shape": list(item.shape), "values": item.ravel().tolist()}
     if isinstance(item, (list, tuple)) and all(isinstance(part, (str, int, float)) for part in item):
@@ -125,7 +125,7 @@ def _field_as_json(item: Any, value: Any) -> Any:
 
 
 def from_table(table: Any, beside: dict[str, Any], cls: type[Any], *, where: str) -> Any:
-    """The dataclass of a table written by `to_table`."""
+    """Return the dataclass of a table written by `to_table`."""
     values: dict[str, Any] = {}
     try:
         for declared in fields(cls):

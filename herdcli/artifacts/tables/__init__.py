@@ -1,1 +1,1 @@
-"""Tables as data sets: which columns are features, labels, splits and weights."""
+"""Tables as data sets: the choice of the columns that are features, labels, splits and weights."""

@@ -1,7 +1,7 @@
-"""Columns matched by name: the rows of a data set in the order in which a model learned its columns.
+"""Matching of columns by name: the columns of a data set in the order of a model's training data.
 
-Names decide where both sides have them.  x0, x1, … and f0, f1, … (what herd calls columns without names) are names as soon
-as the other side has them in another order.  Anything else goes by place.
+Names decide if both sides have them.  x0, x1, … and f0, f1, … (herd's names for unnamed columns) count as names only
+if the other side has them in another order.  Otherwise positions decide.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Names = Sequence[str] | None
 
 @dataclass(frozen=True)
 class ColumnOrder:
-    """Which columns to take, in which order, and the names of those that are left out."""
+    """The columns to take, in order, and the names of those that are left out."""
 
     columns: list[int]
     left_out: list[str]
 
 
 def match_columns(have: Names, count: int, want: Names, wanted: int, *, where: str, noun: str = "column") -> ColumnOrder | None:
-    """The order that makes `count` columns named `have` the `wanted` columns named `want`; None: as they are.
+    """Return the order that turns `count` columns named `have` into the `wanted` columns named `want`; None: no change.
 
-    Raises DataError that lists the names of the columns that are missing, and those of unknown ones beside them.
+    Raises DataError with the names of missing columns, and those of unknown columns.
     """
     if have is None and want is not None:
         have = _numbered_names(count, lambda names: set(want) <= names)
@@ -41,7 +41,7 @@ def match_columns(have: Names, count: int, want: Names, wanted: int, *, where: s
     if have is None or want is None or list(have) == list(want):
         return None
     if len(set(want)) < len(want):
-        return None  # names that are not unique name nothing
+        return None  # names that are not unique cannot identify columns
     missing, unknown = _exclude_names(want, have), _exclude_names(have, want)
     if missing:
         beside = f"; unknown are {format_names(unknown)}" if unknown else ""
@@ -55,7 +55,7 @@ def match_columns(have: Names, count: int, want: Names, wanted: int, *, where: s
 
 
 def _numbered_names(count: int, suits: Any) -> list[str] | None:
-    """x0, x1, … or f0, f1, … where those names suit the other side's."""
+    """Return x0, x1, … or f0, f1, … if those names match the other side's."""
     for letter in "xf":
         names = [f"{letter}{index}" for index in range(count)]
         if suits(set(names)):
@@ -69,7 +69,7 @@ def _exclude_names(names: Sequence[str], others: Sequence[str]) -> list[str]:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Names with commas, the first dozen of many."""
+    """Return names separated by commas; of many names, only the first dozen."""
     return ", ".join(names[:MOST_TOLD]) + (f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else "")
 
 
@@ -78,7 +78,7 @@ def _counted_names(names: Sequence[str], noun: str) -> str:
 
 
 def reorder_columns(X: Any, order: ColumnOrder | None) -> Any:
-    """The columns (n, wanted) of a matrix (n, count), dense or CSR; the matrix itself without an order."""
+    """Return the columns (n, wanted) of a matrix (n, count), dense or CSR; without an order, the matrix itself."""
     if order is None:
         return X
     if hasattr(X, "with_columns"):  # rows that stay in a file
@@ -91,7 +91,7 @@ def reorder_columns(X: Any, order: ColumnOrder | None) -> Any:
 
 
 def align_columns(data: Dataset, order: ColumnOrder | None) -> Dataset:
-    """The data set with its columns in an order; a picture's shape holds for the order it was declared of."""
+    """Return the data set with its columns in an order; the image shape is kept only if the order is unchanged."""
     if order is None:
         return data
     names = None if data.feature_names is None else [data.feature_names[index] for index in order.columns]
@@ -99,7 +99,7 @@ def align_columns(data: Dataset, order: ColumnOrder | None) -> Dataset:
 
 
 def select_columns(data: Dataset, roles: ColumnRoles, where: str) -> Dataset:
-    """The data set with the features and the further columns that --columns and --drop leave.  Raises BadUsage where no feature is left."""
+    """Return the data set with the features and further columns that --columns and --drop leave.  Raises BadUsage if no feature is left."""
     features, further = data.feature_names or [f"x{index}" for index in range(data.X.shape[1])], list(data.columns or {})
     left_out = set(roles.left_out([*features, *further], (), where))
     kept = [index for index, name in enumerate(features) if name not in left_out]

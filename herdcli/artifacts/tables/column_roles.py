@@ -1,4 +1,4 @@
-"""Which columns of a table hold labels, splits and weights, and which of the others are read."""
+"""The roles of the columns of a table: labels, splits and weights, and the choice of the other columns to read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from herdcli.records import dataclass
 LABELS = ("y", "label", "class", "target")
 ROLES = frozenset({"y", "split", "weight"})
 NONE = "none"
-USES = {"y": "labels", "split": "split", "weight": "weights"}  # what the columns of a role are called in messages
+USES = {"y": "labels", "split": "split", "weight": "weights"}  # names of the roles in messages
 OPTIONS = {"y": "--label", "split": "--split-column", "weight": "--weights"}
 _NUMBERED = re.compile(r"\bcolumn (\d+)\b")
 _SEVERAL = re.compile(r"\bcolumns (\d+) to (\d+)\b")
@@ -23,10 +23,10 @@ _PLACES = re.compile(r"([1-9]\d*)(?::([1-9]\d*))?")
 
 @dataclass(frozen=True)
 class ColumnUse:
-    """What became of the columns of a table.
+    """The use of the columns of a table.
 
-    roles     role -> column, of those that hold labels, splits and weights.
-    features  columns with the usual name of a role that are features, by the option that gives them the role.
+    roles     role -> column, for labels, splits and weights.
+    features  option -> feature column: columns with the usual name of a role, and the option that would give them this role.
     by_name   whether recognising all roles by their usual names would have given the same roles.
     """
 
@@ -36,19 +36,19 @@ class ColumnUse:
 
     @property
     def for_unlabelled_rows(self) -> ColumnUse:
-        """Of rows whose labels nobody asks for."""
+        """Return the use of the columns of rows whose labels are not needed."""
         return replace(self, roles={role: name for role, name in self.roles.items() if role != "y"})
 
 
 class HasHistory(Protocol):
-    """What has been made by commands."""
+    """A value with a history of commands."""
 
     @property
     def history(self) -> list[dict[str, Any]]: ...
 
 
 def model_target(model: HasHistory) -> str | None:
-    """The column that a model predicts, or whose labels it was learned beside, by its history; None where none was named."""
+    """Return the column that a model predicts, or that held the labels of its training data, from its history; None if none was named."""
     for stage in reversed(model.history):
         parameters = stage.get("parameters", {})
         named = parameters.get("target" if stage.get("command") == "regress" else "label") or parameters.get("label_column")
@@ -58,7 +58,7 @@ def model_target(model: HasHistory) -> str | None:
 
 
 def with_column_names(message: str, names: Sequence[str]) -> str:
-    """A message whose columns are numbered from 0, as topics have them, with their names."""
+    """Return a message with the names of the columns that it numbers from 0."""
     message = _SEVERAL.sub(
         lambda found: f"columns '{names[int(found[1])]}' to '{names[int(found[2])]}'" if int(found[2]) < len(names) else found[0], message
     )
@@ -66,19 +66,19 @@ def with_column_names(message: str, names: Sequence[str]) -> str:
 
 
 def prediction_name(target: str) -> str:
-    """The name of the column with what is predicted of a target."""
+    """Return the name of the column with predictions of a target."""
     return f"predicted_{target}"
 
 
 def describe_use(use: ColumnUse | None) -> str:
-    """What columns were used as, to be put behind a closing line; nothing where none had a role."""
+    """Return the roles of columns as text for the end of a closing line; an empty text if no column has a role."""
     if use is None or not use.roles:
         return ""
     return "".join(f", {USES[role]} from column '{name}'" for role, name in sorted(use.roles.items()))
 
 
 def role_warning(use: ColumnUse) -> str | None:
-    """A line on columns that are features under the usual names of roles; None where there are none."""
+    """Return a warning about features that have the usual names of roles; None if there are none."""
     if not use.features:
         return None
     names = [f"'{name}'" for name in use.features]
@@ -87,22 +87,22 @@ def role_warning(use: ColumnUse) -> str | None:
 
 
 def ignore_report(use: ColumnUse) -> None:
-    """A report that nobody reads."""
+    """Ignore a report."""
 
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """How the columns of a table are told apart.
+    """The rules that assign roles to the columns of a table.
 
     by_name   roles of `ROLES` that are recognised by the usual names of their columns.
-    split, weight  columns that hold them, whatever they are called; `none`: there is none.
-    features  columns that are features, whatever they are called: those of a model.
-    target    the column that a model predicts, which holds the labels where it is there and no other is named.
-    response  what a command for targets of any kind predicts: `usual`, the column with the usual name of labels, which comes along as a
-              further column y, be it numbers or text; `named`, another column, beside which none has labels by its name; "": labels.
-    columns, drop  names, patterns such as x*, ranges such as a:f, and places such as 3 or 3:7, counted from 1, of the columns to read, and
-              not to read.
-    report    is called with what became of the columns.
+    split, weight  the columns with splits and weights, whatever their names; `none`: there is none.
+    features  columns that are features, whatever their names: those of a model.
+    target    the column that a model predicts; it has the labels if it exists and no other column is named.
+    response  the target of a command for targets of any type: `usual`, the column with the usual name of labels, which is read as a further
+              column y of numbers or text; `named`, another column, so that no column has labels by its name; "": labels.
+    columns, drop  the columns to read and not to read: names, patterns such as x*, ranges such as a:f, and positions such as 3 or 3:7,
+              counted from 1.
+    report    called with the use of the columns.
     """
 
     by_name: frozenset[str] = ROLES
@@ -117,7 +117,7 @@ class ColumnRoles:
 
     @property
     def reports(self) -> bool:
-        """Whether somebody reads what becomes of the columns of rows to learn from."""
+        """Whether the use of the columns of training rows is reported."""
         return self.report is not ignore_report and not self.features
 
     @property
@@ -126,7 +126,7 @@ class ColumnRoles:
         return bool(self.columns or self.drop)
 
     def assign_roles(self, names: Sequence[str], label: str | None, where: str) -> dict[str, str]:
-        """Role -> column, for the roles that are present.  Raises BadUsage for a column that is not there."""
+        """Return a dict from role to column, for the roles that are present.  Raises BadUsage for a column that does not exist."""
         chosen = {"y": label, "split": self.split, "weight": self.weight}
         found: dict[str, str] = {}
         for role, name in chosen.items():
@@ -141,7 +141,7 @@ class ColumnRoles:
         return {role: (found | by_name)[role] for role in ("split", "weight", "y") if role in found or role in by_name}
 
     def use(self, names: Sequence[str], left_out: Sequence[str], label: str | None, roles: Mapping[str, str], where: str) -> ColumnUse:
-        """What is reported of columns whose roles are these.  left_out  those that are not read."""
+        """Return the use of columns with these roles, for a report.  left_out  the columns that are not read."""
         gone = {*self.features, *left_out}
         usual = _usual_roles([name for name in names if name not in gone])
         features = {
@@ -150,22 +150,25 @@ class ColumnRoles:
         return ColumnUse(roles, features, BY_NAME_ROLES.assign_roles(names, label, where) == dict(roles))
 
     def left_out(self, names: Sequence[str], spared: Sequence[str], where: str) -> list[str]:
-        """Columns that --columns and --drop leave out.  spared  those that have another role.  Raises BadUsage for what no name matches."""
+        """Return the columns that --columns and --drop leave out.
+
+        spared  columns with another role.  Raises BadUsage for unmatched names.
+        """
         kept = {name for text in self.columns for name in match_columns(names, text, "--columns", where)} if self.columns else set(names)
         kept -= {name for text in self.drop for name in match_columns(names, text, "--drop", where)}
         return [name for name in names if name not in kept and name not in spared]
 
 
-BY_NAME_ROLES = ColumnRoles()  # all roles by the usual names
+BY_NAME_ROLES = ColumnRoles()  # all roles are recognised by the usual names
 
 
 def roles_of_sealed_table(roles: ColumnRoles) -> ColumnRoles:
-    """Of a table that herd has written, whose columns are what their names say."""
+    """Return the roles of a table that herd wrote, where the names of the columns are reliable."""
     return ColumnRoles(columns=roles.columns, drop=roles.drop)
 
 
 def require_column(names: Sequence[str], name: str, role: str, where: str) -> str:
-    """The name of a column that has to be there.  Raises BadUsage."""
+    """Return the name of a required column.  Raises BadUsage if it does not exist."""
     wanted = name.removeprefix("/")
     if wanted in names:
         return wanted
@@ -176,7 +179,7 @@ def require_column(names: Sequence[str], name: str, role: str, where: str) -> st
 
 
 def _usual_roles(names: list[str]) -> dict[str, str]:
-    """Role -> column, by the usual names of columns, of any case."""
+    """Return a dict from role to column, by the usual names in upper or lower case."""
     folded = {name.lower(): name for name in reversed(names)} | {name: name for name in names}
     found = {role: folded[role] for role in ("split", "weight") if role in folded}
     labels = next((folded[name] for name in LABELS if name in folded), None)
@@ -184,9 +187,9 @@ def _usual_roles(names: list[str]) -> dict[str, str]:
 
 
 def match_columns(names: Sequence[str], text: str, option: str, where: str) -> list[str]:
-    """The columns that a name, a pattern, a range of names FIRST:LAST, or places N and N:M, counted from 1, stand for.
+    """Return the columns that a name, a pattern, a range of names FIRST:LAST, or positions N and N:M (counted from 1) match.
 
-    Raises BadUsage where there are none.
+    Raises BadUsage if there are none.
     """
     if text in names:
         return [text]

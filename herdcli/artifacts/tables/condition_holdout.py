@@ -1,7 +1,7 @@
-"""Which rows of which persons are held out by a condition, so that tests differ from training in it.
+"""Test rows chosen by a condition on each person, so that the test conditions differ from those in training.
 
-The test sets of Teh (2003), sec. 3.5.1: some persons are tested with, say, glasses and known only without, while others keep
-both in the training set, from which a model can learn what glasses change.
+The test sets of Teh (2003), sec. 3.5.1: some persons are tested with glasses, for example, and trained only without.  Others have
+both in the training set, from which a model can learn the effect of glasses.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN
 
-PROBE_SET = "probe_set"  # the column that names each test row's hold-out
+PROBE_SET = "probe_set"  # the column with the hold-out of each test row
 RANDOM = "random"
-LEFT = 2  # rows of a person that stay, so that they make a pair
+LEFT = 2  # rows of a person that must stay, so that they form a pair
 OTHER_VALUES = "choose other values for --hold-out, or leave it out"
 
 
 @dataclass(frozen=True)
 class ConditionHoldout:
-    """A test set: rows whose column has one of these values; without values, one value of each person, drawn."""
+    """A test set: rows whose column has one of these values; without values, one random value for each person."""
 
     name: str
     column: str
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As it is written on the command line and in the record."""
+        """Return the text on the command line and in the record."""
         return f"{self.name}:{self.column}" + (f"={','.join(self.values)}" if self.values else "")
 
 
 def parse_holdout(text: str) -> ConditionHoldout:
-    """[NAME:]COLUMN[=VALUE,…]; the name is by default that of the column.  Raises ValueError for anything else."""
+    """Parse [NAME:]COLUMN[=VALUE,…]; the default name is that of the column.  Raises ValueError for anything else."""
     name, colon, rest = text.rpartition(":")
     column, equals, values = rest.partition("=")
     chosen = tuple(filter(None, values.split(",")))
@@ -48,12 +48,12 @@ def parse_holdout(text: str) -> ConditionHoldout:
 
 
 def apply_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], spec: str | None, seed: int) -> Dataset:
-    """The data set with its split drawn anew, and the column `probe_set` that names the hold-out of each test row.
+    """Return the data set with a new split, and the column `probe_set` with the hold-out of each test row.
 
-    Persons are the labels y.  Those who have rows inside and at least two outside of some hold-out are dealt, in an order drawn from
-    the seed, to the hold-outs and to the training set in turn; the rows inside the hold-out become test rows, all others of these
-    persons training rows.  Everyone else is split by `spec`, without one into the training set.
-    Raises DataError without labels and for a hold-out that nobody fits.
+    Persons are the labels y.  Persons with rows inside and at least two outside of some hold-out are assigned, in a random order from
+    the seed, to the hold-outs and to the training set in turn.  Rows inside the hold-out become test rows, all others of these
+    persons training rows.  All other persons are split by `spec`; without one they are in the training set.
+    Raises DataError without labels and for a hold-out that no person fits.
     """
     if data.y is None:
         raise DataError("no labels 'y', which --hold-out needs", hint="--label COLUMN names the labels of a table")
@@ -69,7 +69,7 @@ def apply_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], spec: str |
 
 
 def keep_used_rows(data: Dataset) -> Dataset:
-    """The data set without the rows that are in none of its three parts."""
+    """Return the data set without the rows that are in none of the three splits."""
     kept = np.flatnonzero(np.asarray(data.split) != UNUSED)
     if len(kept) == data.X.shape[0]:
         return data
@@ -77,7 +77,7 @@ def keep_used_rows(data: Dataset) -> Dataset:
 
 
 def _assign_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], seed: int) -> list[tuple[Array, Array, str]]:
-    """For each person who fits a hold-out: their rows, those to test and the name of the hold-out (none for training)."""
+    """Return, for each person who fits a hold-out, their rows, the test rows and the name of the hold-out (none for training)."""
     assert data.y is not None
     random = generator(seed, Stream.HOLD_OUT)
     persons = random.permutation(np.unique(data.y))
@@ -103,7 +103,7 @@ def _assign_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], seed: int
 
 
 def _holdout_rows(data: Dataset, one: ConditionHoldout, rows: Array, random: np.random.Generator) -> Array:
-    """The rows of a person that a hold-out takes; none if too few would stay."""
+    """Return the rows of a person in a hold-out; none if too few would stay."""
     assert data.columns is not None
     values = data.columns[one.column][rows].astype(np.str_)
     wanted = np.isin(values, one.values)
@@ -115,7 +115,7 @@ def _holdout_rows(data: Dataset, one: ConditionHoldout, rows: Array, random: np.
 
 
 def sample_rows_per_person(persons: Array, rows: Array, count: int, seed: int) -> Array:
-    """At most `count` rows of each person, drawn from the seed, in rising order.  persons  (n,) of all rows."""
+    """Return at most `count` random rows of each person, from the seed, in increasing order.  persons  (n,) the person of every row."""
     order = generator(seed, Stream.HOLD_OUT, unit=1).permutation(rows)
     kept = [order[persons[order] == person][:count] for person in np.unique(persons[rows])]
     return np.sort(np.concatenate(kept))

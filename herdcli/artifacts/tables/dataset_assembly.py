@@ -1,4 +1,4 @@
-"""Arrays found in any format -> `Dataset`: labels become integers, splits and ranges take their meaning."""
+"""Assembly of a `Dataset` from arrays of any format: labels become integers, splits and ranges are interpreted."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def assemble_dataset(
     stretch: bool = False,
     response: bool = False,
 ) -> Dataset:
-    """The data set of rows X, of arrays `y`, `split`, `weight`, `feature_names`, `class_names`, of attributes, and of further columns.
+    """Return the data set of rows X, arrays `y`, `split`, `weight`, `feature_names`, `class_names`, attributes, and further columns.
 
-    response  y may be any numbers or text, and is a further column, but where /class_names says what it numbers.
+    response  y may be any numbers or text; it becomes a further column, unless /class_names gives the names of its numbers.
     """
     X = native_arrays.native_matrix(X, name="X", where=where)
     parts = {name: native_arrays.native_array(values, name=name, where=where) for name, values in parts.items()}
@@ -70,7 +70,7 @@ def assemble_dataset(
 
 
 def flatten_rows(X: Array) -> tuple[Array, dict[str, Any]]:
-    """Rows (n, d) of an array, and the picture's shape: (n,) is one column, (n, h, w) pictures, (n, h, w, 1) grey ones."""
+    """Return rows (n, d) of an array, and the image shape: (n,) is one column, (n, h, w) images, (n, h, w, 1) grey images."""
     if X.ndim == 4 and X.shape[3] == 1:
         X = X[..., 0]
     if X.ndim == 3:
@@ -79,7 +79,7 @@ def flatten_rows(X: Array) -> tuple[Array, dict[str, Any]]:
 
 
 def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tuple[Array, list[str] | None]:
-    """Labels as integers: strings by their place among the class names, whole floats as int64."""
+    """Return labels as integers: strings become indices into the class names, whole floats become int64."""
     if y.dtype.kind in "UTO":
         texts = [str(text) for text in y]
         names = class_names or sorted(set(texts))
@@ -102,16 +102,16 @@ def encode_labels(y: Array, class_names: list[str] | None, *, where: str) -> tup
 
 
 def decode_numeric_labels(index: Array, names: list[str]) -> tuple[Array, list[str] | None]:
-    """Labels by their places among names as the numbers that they were, where all names are whole numbers from 0 on."""
+    """Return labels as the numbers that their names are, if all names are whole numbers from 0 on."""
     if not all(name.isascii() and name.isdecimal() and str(int(name)) == name and len(name) < 19 for name in names):
         return index, names
     return np.array([int(name) for name in names], dtype=np.int64)[index], None
 
 
 def _encode_label_sets(y: Array, names: list[str] | None, where: str, note: Callable[[str], None]) -> tuple[Array, list[str] | None]:
-    """A matrix (n, C) of 0 and 1, a column for each label, as one label a row: the list of its own, [a,b]."""
+    """Return a matrix (n, C) of 0 and 1, with a column for each label, as one label per row: the list of its labels, [a,b]."""
     if not np.isin(y, (0, 1)).all():
-        return y, names  # nobody's labels: refused for its shape
+        return y, names  # not labels: refused later because of its shape
     known = [str(k) for k in range(y.shape[1])] if names is None else names
     if len(known) != y.shape[1]:
         raise DataError(f"/y has {y.shape[1]} columns, /class_names has {len(known)} names", where=where)
@@ -122,9 +122,9 @@ def _encode_label_sets(y: Array, names: list[str] | None, where: str, note: Call
 
 
 def parse_split(split: Array, where: str, note: Callable[[str], None], *, stretch: bool = False) -> Array:
-    """(n,) 0 train, 1 valid, 2 test of a column of numbers or names; a split of 0 and 1 alone means train and test, as people write it.
+    """Return (n,) 0 train, 1 valid, 2 test from a column of numbers or names; a split of 0 and 1 alone means train and test.
 
-    stretch  there are more rows, so that what numbers mean is not said yet: they stay as they are, int64; names are parts, uint8.
+    stretch  there are more rows, so that the meaning of numbers is not known yet: they are returned unchanged as int64, and names as uint8.
     """
     if split.dtype.kind in "UTO":
         unknown = sorted({str(text) for text in split} - set(SPLIT_NAMES))
@@ -148,12 +148,12 @@ def parse_split(split: Array, where: str, note: Callable[[str], None], *, stretc
 
 
 def _flatten_column(values: Array) -> Array:
-    """One value a row: a matrix of one column or one row is flattened."""
+    """Return one value per row: a matrix of one column or one row is flattened."""
     return values.ravel() if values.ndim == 2 and 1 in values.shape else values
 
 
 def map_indices_to_names(values: Array, names: Array, column: str, where: str) -> Array:
-    """Indices into a list of names as those names.  Raises DataError for an index that has none."""
+    """Replace indices into a list of names by the names.  Raises DataError for an index out of range."""
     if values.dtype.kind not in "iu" or (len(values) and not 0 <= values.min() <= values.max() < len(names)):
         raise DataError(f"/{column} has values that are not indices of the {len(names)} entries of /{column}_names", where=where)
     found: Array = _decode_objects(np.asarray(names))[values]
@@ -161,7 +161,7 @@ def map_indices_to_names(values: Array, names: Array, column: str, where: str) -
 
 
 def _decode_objects(values: Array) -> Array:
-    """Objects as text, everything else as it is."""
+    """Return objects as text, anything else unchanged."""
     return values.astype(np.str_) if values.dtype.kind == "O" else values
 
 
@@ -172,7 +172,7 @@ def _check_weights(weight: Array, where: str) -> Array:
 
 
 def parse_number_pair(attributes: Mapping[str, Any], name: str, kinds: str, where: str) -> Array | None:
-    """A declaration of two numbers of these kinds.  Raises DataError for what is not."""
+    """Return a declared pair of numbers of these dtype kinds.  Raises DataError for other values."""
     if attributes.get(name) is None:
         return None
     try:
@@ -190,7 +190,7 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def shrink_integers(values: Array) -> Array:
-    """Whole numbers in the smallest integer type that holds them all, else as float64: pixels from text stay bytes."""
+    """Return whole numbers in the smallest integer type that holds them, else float64: pixels from text stay bytes."""
     if not values.size:
         return values.astype(np.uint8)
     low, high = int(values.min()), int(values.max())

@@ -1,8 +1,8 @@
-"""Named columns -> `Dataset`: which hold labels, splits and weights, and which are features.
+"""Conversion of named columns to a `Dataset`: the choice of labels, splits, weights and features.
 
-Which of them have a role is said by `roles`: where roles are recognised by names, `y`, else `label`, `class` or `target` (any case),
-holds the labels, and `split` and `weight` are what they say.  A column of fixed-length lists named `x` holds whole rows; other numbers
-are features.
+`roles` determines the columns with a role.  If roles are recognised by names, `y`, else `label`, `class` or `target` (any case),
+has the labels, and `split` and `weight` have the splits and weights.  A column of fixed-length lists named `x` has whole rows; other
+numeric columns are features.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 INDEX_NAMES = ("", "Unnamed: 0")
-MOST_NAMES = 50  # of columns that a line names
+MOST_NAMES = 50  # most column names in a line
 UTF8_HINT = "declare its encoding, as --encoding latin-1"
 
 
@@ -41,9 +41,9 @@ def dataset_from_table(
     where: str,
     options: LoadOptions,
 ) -> Dataset:
-    """The data set of a pyarrow table.  attributes: what is declared of it, and `feature_names`.
+    """Return the data set of a pyarrow table.  attributes: its declarations, and `feature_names`.
 
-    With `asked.texts` columns of text are among the further columns; a column that only counts the rows is told and left out.
+    With `options.texts` columns of text are among the further columns; a column that only counts the rows is reported and left out.
     """
     keep, label, note, missing = options.keep, options.label, options.note, options.missing
     given = table
@@ -77,7 +77,7 @@ def dataset_from_table(
         note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
     if options.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
-    if "weight" in roles and options.roles.weight is None and not attributes:  # a file of herd's own says what it holds
+    if "weight" in roles and options.roles.weight is None and not attributes:  # herd's own files have valid weights
         note(f"{where}: column '{roles['weight']}' gives the weights of the rows and is not a feature (rename it to use it as one)")
     X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, where, missing=missing, note=note)
     whole = isinstance(features, np.ndarray)
@@ -102,17 +102,17 @@ def dataset_from_table(
     }
     response = bool(options.roles.response)
     data = assemble_dataset(X, parts, attributes, where=where, note=note, columns=further, stretch=options.stretch, response=response)
-    options.roles.report(use if options.labels else use.for_unlabelled_rows)  # of rows that were read, not of those that are refused
+    options.roles.report(use if options.labels else use.for_unlabelled_rows)  # for rows that were accepted, not for those that are refused
     if data.y is None or not unlabelled.any():
         return data
     y, classes = data.y.astype(np.int64), data.class_names
-    if classes is None and not options.stretch and set(np.unique(y).tolist()) == {-1, 1}:  # two classes, of which none is an unknown one
+    if classes is None and not options.stretch and set(np.unique(y).tolist()) == {-1, 1}:  # two classes, neither of which means unknown
         y, classes = (y + 1) // 2, ["-1", "1"]
     return replace(data, y=np.where(unlabelled, -1, y), class_names=classes)
 
 
 def _require_unique(names: list[str], where: str) -> None:
-    """Raise DataError for a name that two columns have."""
+    """Raise DataError if two columns have the same name."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -122,9 +122,9 @@ def _require_unique(names: list[str], where: str) -> None:
 
 @dataclass(frozen=True)
 class TableReport:
-    """What a table had: rows, the names of its columns, those that hold labels or the like by what they hold, and those that were kept.
+    """A report on a table: its rows, the names of its columns, the columns with a role, and the kept columns.
 
-    whole  rows came from one column of lists.      truths  features whose values are true and false.
+    whole  the rows are one column of lists.      truths  features whose values are true and false.
     """
 
     rows: int
@@ -135,7 +135,7 @@ class TableReport:
     truths: tuple[str, ...] = ()
 
     def summary(self, data: Dataset) -> tuple[str, bool]:
-        """The line at the end of reading, of the data set that was made, and whether everything was used."""
+        """Return the line at the end of reading for the resulting data set, and whether everything was used."""
         features = data.feature_names or []
         said = f"{_counted(self.rows, 'row')}, {_counted(len(self.names), 'column')}: {_counted(data.X.shape[1], 'feature')}"
         beside = [f"{'labels' if role == 'y' else role} '{name}'" for role, name in self.roles.items()] + [
@@ -157,14 +157,14 @@ def _counted(count: int, what: str) -> str:
 
 
 def _is_missing(column: Any) -> Array:
-    """Which rows of a column hold nothing: no value, NaN, or the empty text."""
+    """Return the rows in which a column has a missing value: null, NaN, or an empty text."""
     if not column.null_count and numpy_dtype(column.type).kind in "iub":
         return np.zeros(len(column), dtype=bool)
     return np.array([value is None or value in ("", b"") or value != value for value in column.to_pylist()], dtype=bool)
 
 
 def _fill_missing(table: Any, name: str, absent: Array) -> Any:
-    """The table with one of the column's own values where it has none, so that the others are read as ever."""
+    """Return the table with missing values of a column replaced by one of its own values, so that the other values can be read."""
     if not absent.any() or absent.all():
         return table
     values = table.column(name).to_pylist()
@@ -174,22 +174,22 @@ def _fill_missing(table: Any, name: str, absent: Array) -> Any:
 
 
 def _are_numbered(names: list[str], letter: str) -> bool:
-    """Do names only count the columns, as x0, x1, …?"""
+    """Return whether the names only count the columns, as x0, x1, …"""
     return all(name == f"{letter}{column}" for column, name in enumerate(names))
 
 
 def assign_roles(names: list[str], options: LoadOptions, where: str) -> dict[str, str]:
-    """Role -> column name, for the roles that are present; a column that is asked for by itself has no other role."""
+    """Return a dict from role to column name, for the roles that are present; a column requested by name has no other role."""
     found = options.roles.assign_roles([name for name in names if name not in options.keep or name == options.label], options.label, where)
-    if options.roles.response and options.label is None and "y" in names and "y" in options.keep:  # it is what is predicted
+    if options.roles.response and options.label is None and "y" in names and "y" in options.keep:  # it is the target
         found.pop("y", None)
     return found
 
 
 def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], where: str, note: Callable[[str], None]) -> Any:
-    """The table without what pandas and R write as the names of rows: a first column without a name, or what pandas says is an index.
+    """Return the table without the row names that pandas and R write: a first column without a name, or pandas' declared index.
 
-    Columns without name and values, as separators at the ends of lines make them, go too.
+    Columns without name and values, caused by separators at the ends of lines, are removed too.
     """
     import pyarrow as pa
 
@@ -213,7 +213,7 @@ def _drop_index_columns(table: Any, label: str | None, keep: Collection[str], wh
 
 
 def _pandas_index_columns(table: Any) -> set[str]:
-    """The columns of a table that were the index of a data frame, as pandas says beside it, or by the names that it gives them."""
+    """Return the columns that were the index of a pandas data frame, by pandas' metadata or its usual index names."""
     try:
         declared = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
     except (ValueError, AttributeError):
@@ -222,7 +222,7 @@ def _pandas_index_columns(table: Any) -> set[str]:
 
 
 def _decode_table(table: Any) -> Any:
-    """The table with dictionaries (pandas' categories) and decimals as the values they stand for."""
+    """Return the table with dictionaries (pandas' categories) and decimals converted to their values."""
     import pyarrow as pa
 
     changed = {}
@@ -236,7 +236,7 @@ def _decode_table(table: Any) -> Any:
 
 
 def _replace_columns(table: Any, changed: Mapping[int, Any]) -> Any:
-    """The table with other columns in some places, made at once: to set columns one by one takes time quadratic in their number."""
+    """Return the table with some columns replaced in one step: replacing them one by one takes quadratic time."""
     import pyarrow as pa
 
     if not changed:
@@ -246,7 +246,7 @@ def _replace_columns(table: Any, changed: Mapping[int, Any]) -> Any:
 
 
 def _decode_dictionary(column: Any) -> Any:
-    """A column of a dictionary as the values it stands for."""
+    """Return a dictionary-encoded column as its values."""
     import pyarrow as pa
 
     try:
@@ -256,9 +256,9 @@ def _decode_dictionary(column: Any) -> Any:
 
 
 def _split_lists(table: Any, names: list[str], where: str) -> tuple[Any, list[str], dict[str, list[str]]]:
-    """The table with columns of lists of numbers as plain columns, the names of its features then, and of which lists they are.
+    """Return the table with columns of lists split into plain columns, the names of its features, and the new names by list column.
 
-    One such column alone holds whole rows, as `x` does among other columns.
+    If there is only one such column, it has whole rows, as `x` does among other columns.
     """
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     lists = [name for name in names if nested_columns.is_number_list(kinds[name])]
@@ -269,7 +269,7 @@ def _split_lists(table: Any, names: list[str], where: str) -> tuple[Any, list[st
 
 
 def _select_features(table: Any, names: list[str], where: str, options: LoadOptions) -> tuple[Any, Array | list[str], list[str]]:
-    """The table, numbers among text parsed; a matrix from a list column, or the names of numeric columns; and the names of what is left."""
+    """Return the table with numbers in text parsed; a matrix from a list column, or the numeric columns; and the names left out."""
     import pyarrow as pa
 
     table = _columns_as_text(table, [name for name in names if name in options.as_text])
@@ -294,7 +294,7 @@ def _select_features(table: Any, names: list[str], where: str, options: LoadOpti
 
 
 def _columns_as_text(table: Any, names: list[str]) -> Any:
-    """The table with these columns as text: numbers as they are written, true and false as True and False."""
+    """Return the table with these columns as text: numbers as they are written, true and false as True and False."""
     import pyarrow as pa
 
     for name in names:
@@ -312,7 +312,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _refuse_dates(kind: Any, name: str, where: str) -> None:
-    """Moments are no numbers by themselves."""
+    """Raise DataError for dates and times, which are not numbers."""
     import pyarrow as pa
 
     if pa.types.is_temporal(kind):
@@ -321,7 +321,7 @@ def _refuse_dates(kind: Any, name: str, where: str) -> None:
 
 
 def _truth_columns(table: Any, names: list[str]) -> tuple[str, ...]:
-    """The columns whose values are true and false."""
+    """Return the columns whose values are true and false."""
     import pyarrow as pa
 
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
@@ -335,7 +335,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _parse_number_columns(table: Any, names: list[str], where: str, options: LoadOptions, *, required: bool) -> Any:
-    """The table with numbers that are written in columns of text as numbers; see `text_numbers.parse_columns`."""
+    """Return the table with numbers in columns of text converted; see `text_numbers.parse_columns`."""
     places = {name: index for index, name in enumerate(table.column_names)}
     kinds = table.schema.types
     texts = {name: table.column(places[name]) for name in names if _is_text(kinds[places[name]])}
@@ -345,7 +345,7 @@ def _parse_number_columns(table: Any, names: list[str], where: str, options: Loa
 
 
 def _text_column(column: Any, name: str, where: str) -> Array:
-    """A column of text; what is missing is empty."""
+    """Return a column of text; missing values are empty texts."""
     try:
         return np.array([text or "" for text in column.to_pylist()], dtype=str)
     except UnicodeDecodeError as error:
@@ -353,7 +353,7 @@ def _text_column(column: Any, name: str, where: str) -> Array:
 
 
 def _numeric_matrix(table: Any, names: list[str], where: str, *, missing: bool, note: Callable[[str], None]) -> Array:
-    """Numeric columns side by side, in the smallest type that holds all of them; float64 with NaN where values are missing."""
+    """Return a matrix of numeric columns in the smallest type that holds all of them; float64 with NaN if values are missing."""
     if not names:
         return np.empty((table.num_rows, 0), dtype=np.uint8)
     places = {name: index for index, name in enumerate(table.column_names)}
@@ -377,7 +377,7 @@ def _numeric_matrix(table: Any, names: list[str], where: str, *, missing: bool, 
 
 
 def _report_rounded(columns: Mapping[str, Any], where: str, note: Callable[[str], None]) -> None:
-    """Tell of whole numbers that a float64 rounds, beside columns of real numbers."""
+    """Report whole numbers that are rounded to float64 because other columns are real."""
     for name, column in columns.items():
         kind = numpy_dtype(column.type)
         if kind.kind in "iu" and kind.itemsize == 8:
@@ -422,7 +422,7 @@ def _role_values(table: Any, name: str, where: str, *, gaps: bool = False) -> Ar
 
 
 def lists_to_matrix(column: Any, name: str, where: str) -> Array:
-    """A column of lists of equal length as a matrix (rows, length), read without more than one copy."""
+    """Return a column of lists of equal length as a matrix (rows, length), with at most one copy."""
     _refuse_missing(column, name, where)
     inner = getattr(column.type, "value_type", None)
     if inner is None or not _is_number(inner):

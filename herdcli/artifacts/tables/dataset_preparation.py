@@ -1,4 +1,4 @@
-"""What commands do to a data set before they learn: choose the splits, turn grey levels into on and off."""
+"""Preparation of a data set for learning: choosing the splits, and converting grey levels to on and off."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID
 
-UNUSED = 3  # a row in none of the three parts
+UNUSED = 3  # the number of rows in none of the three splits
 DEFAULT_SPLIT = (0.6, 0.2, 0.2)
-AT_ONCE = 1 << 20  # rows whose parts are set at one time
-LEAST_STEPS = 200  # of float32 between the ends of a column: fewer round its values by more than about a hundredth of their deviation
+AT_ONCE = 1 << 20  # rows whose splits are set at one time
+LEAST_STEPS = 200  # float32 steps across a column's range: with fewer, rounding exceeds about a hundredth of its deviation
 
 
 @dataclass
 class SplitRule:
-    """How the splits of a command are drawn, and whether one was.
+    """The rule for random splits, and whether one was drawn.
 
-    by_class  fractions are of the rows of every class, and not of all rows, and `ica` learns from all rows: as in earlier histories.
-    drawn     a split by fractions was drawn, not read.
+    by_class  fractions apply to each class, not to all rows, and `ica` learns from all rows: the rule of earlier histories.
+    drawn     a split by fractions was drawn, not read from the data.
     """
 
     by_class: bool = False
@@ -40,13 +40,13 @@ _rule: ContextVar[SplitRule | None] = ContextVar("split rule", default=None)
 
 
 def current_split_rule() -> SplitRule:
-    """The rule in force."""
+    """Return the rule in force."""
     return _rule.get() or SplitRule()
 
 
 @contextmanager
 def use_split_rule(rule: SplitRule) -> Iterator[None]:
-    """Draw splits by a rule."""
+    """Draw splits by a rule while the body runs."""
     token = _rule.set(rule)
     try:
         yield
@@ -55,11 +55,11 @@ def use_split_rule(rule: SplitRule) -> Iterator[None]:
 
 
 def assign_splits(data: Dataset, spec: str | None, seed: int) -> Array:
-    """The part of each row, (n,) uint8: 0 train, 1 valid, 2 test, 3 in none.
+    """Return the split of each row, (n,) uint8: 0 train, 1 valid, 2 test, 3 in none.
 
-    spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of all rows, whatever their labels, so that every command
-    has the same test rows; None: the data set's own split, else fractions .6, .2, .2.  Rows are drawn from the seed, counts class by
-    class; without labels all rows are one class.  Rows of weight 0 are in none, and the others are drawn as if there were no such rows.
+    spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of all rows regardless of labels, so that every command
+    has the same test rows; None: the data set's own split, else fractions .6, .2, .2.  Rows are drawn with the seed, and counts class by
+    class; without labels all rows are one class.  Rows of weight 0 are in none; the draw ignores them.
     """
     if data.weight is not None and not data.weight.all():
         return _assign_present_splits(data, np.flatnonzero(data.weight), spec, seed)
@@ -74,18 +74,18 @@ def assign_splits(data: Dataset, spec: str | None, seed: int) -> Array:
         sizes = _part_sizes(parts, len(members), label)
         generator(seed, Stream.SPLIT, unit=unit).shuffle(members)
         for part, start, stop in zip((TRAIN, VALID, TEST), np.cumsum([0, *sizes[:-1]]).tolist(), np.cumsum(sizes).tolist(), strict=True):
-            for place in range(start, stop, AT_ONCE):  # NumPy makes wide numbers of those that index
+            for place in range(start, stop, AT_ONCE):  # NumPy converts small index types to wide ones
                 split[members[place : min(place + AT_ONCE, stop)]] = part
     return split
 
 
 def is_stratified(spec: str) -> bool:
-    """Whether a split is drawn class by class, for which labels are needed: counts, and fractions by the rule of earlier histories."""
+    """Return whether a split is drawn class by class, which needs labels: counts, and fractions by the rule of earlier histories."""
     return current_split_rule().by_class or not _are_fractions(_parse_split(spec))
 
 
 def _assign_present_splits(data: Dataset, present: Array, spec: str | None, seed: int) -> Array:
-    """The part of each row where only some (k,) are present."""
+    """Return the split of each row if only some rows (k,) are present."""
     y, own = (None if item is None else item[present] for item in (data.y, data.split))
     rows = Dataset(np.broadcast_to(np.uint8(0), (len(present), 1)), y=y, split=own, class_names=data.class_names)
     split = np.full(data.X.shape[0], UNUSED, dtype=np.uint8)
@@ -94,7 +94,7 @@ def _assign_present_splits(data: Dataset, present: Array, spec: str | None, seed
 
 
 def _class_rows(rows: int, data: Dataset | None) -> Iterator[tuple[str | None, Array]]:
-    """Each class's name and rows, in order of its label; small numbers, where these reach.  data  None: all rows are one class."""
+    """Return each class's name and rows, in order of its label; indices have the smallest sufficient type.  data  None: one class."""
     dtype = np.uint32 if rows < 1 << 32 else np.int64
     if data is None or data.y is None:
         yield None, np.arange(rows, dtype=dtype)
@@ -121,7 +121,7 @@ def _are_fractions(parts: tuple[float, ...]) -> bool:
 
 
 def _part_sizes(parts: tuple[float, ...], available: int, label: str | None) -> list[int]:
-    """How many rows of one class go into each part; fractions by largest remainder."""
+    """Return how many rows of one class each split gets; fractions are rounded by largest remainder."""
     if not _are_fractions(parts):
         sizes = [int(part) for part in parts]
         if sum(sizes) > available:
@@ -148,9 +148,9 @@ def binarise(
     in_place: bool = False,
     sparse: bool = False,
 ) -> tuple[Any, float | None]:
-    """Which entries are on, (n, d) bool, and the threshold used, as of `choose_threshold`.
+    """Return the entries that are on, (n, d) bool, and the threshold used, as in `choose_threshold`.
 
-    in_place  write them over X where X has one byte an entry.  sparse  give a CSR matrix for one whose zeros are off.
+    in_place  overwrite X if it has one byte per entry.  sparse  return a CSR matrix for a CSR matrix whose zeros are off.
     """
     least, used = choose_threshold(data, threshold, default, value_range)
     return threshold_mask(data.X, least, in_place, sparse), used
@@ -159,11 +159,11 @@ def binarise(
 def choose_threshold(
     data: Dataset, threshold: float | None, default: float, value_range: tuple[float, float] | None = None
 ) -> tuple[float, float | None]:
-    """The least value at which an entry is on, and the threshold used (None where the data decide by themselves).
+    """Return the least value at which an entry is on, and the threshold used (None if none is needed).
 
     threshold  fraction F of the value range: on iff x ≥ lo + F·(hi − lo).  Rows with at most two
-    values need none: the larger one is on (a lone value is on iff it is the upper end of the range, or, no end of
-    one, positive); nor do counts in a CSR matrix, which are on above 0.  Others take `default`.
+    values need none: the larger one is on (a single value is on iff it is the upper end of the range or, if it is
+    neither end, positive).  Counts in a CSR matrix need none either: they are on above 0.  Other rows use `default`.
     value_range  replaces the data set's declared range.
     Raises BadUsage when a threshold is needed and no range is known, DataError for values outside the range.
     """
@@ -186,7 +186,7 @@ def choose_threshold(
 
 
 def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, so its values are not proportions") -> tuple[float, float]:
-    """The declared range of the values.  Raises BadUsage if there is none, DataError for values outside it."""
+    """Return the declared range of the values.  Raises BadUsage if there is none, DataError for values outside it."""
     if declared is None:
         seen = ",".join(f"{end:g}" for end in _extremes(data))
         raise BadUsage(f"/X has {lacking}", hint=f"the values seen are {seen.replace(',', ' to ')}: --range {seen}")
@@ -201,7 +201,7 @@ def require_range(data: Dataset, declared: Any, lacking: str = "no value_range, 
 
 
 def dense_copy(data: Dataset, dtype: Any) -> Array:
-    """X as a new dense array of one type."""
+    """Return X as a new dense array of one type."""
     X = np.empty(data.X.shape, dtype=dtype)
     for rows, block in _row_blocks(data.X):
         X[rows] = block
@@ -209,7 +209,7 @@ def dense_copy(data: Dataset, dtype: Any) -> Array:
 
 
 def imprecise_columns(X: Any) -> Array:
-    """Which columns (d,) of a dense matrix vary by so little, for what they are, that their values are hardly told apart as float32."""
+    """Return the columns (d,) of a dense matrix whose variation is so small, relative to their size, that float32 hardly resolves it."""
     if X.dtype.itemsize < 4 or X.dtype == np.float32:
         return np.zeros(X.shape[1], dtype=bool)
     ends = [(block.min(axis=0), block.max(axis=0)) for _, block in _row_blocks(X)]
@@ -221,20 +221,20 @@ def imprecise_columns(X: Any) -> Array:
 
 
 def mean_and_deviation(X: Array) -> tuple[Array, Array]:
-    """The mean and the standard deviation of every column, float32; 1 in place of a deviation of 0."""
+    """Return the mean and the standard deviation of every column, float32; a deviation of 0 is replaced by 1."""
     deviation = X.std(axis=0, dtype=np.float64)
     return X.mean(axis=0, dtype=np.float64).astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)
 
 
 def scale_to_range(X: Array, limits: tuple[float, float]) -> Array:
-    """Values of a range as shares of it, in place."""
+    """Rescale values of a range to 0 … 1, in place."""
     X -= X.dtype.type(limits[0])
     X /= X.dtype.type(limits[1] - limits[0])
     return np.clip(X, 0.0, 1.0, out=X)
 
 
 def two_level_threshold(levels: tuple[float, float], declared: Any) -> float:
-    """Where `on` begins in data of one or two values."""
+    """Return the least `on` value in data with one or two values."""
     low, high = levels
     if low < high:
         return high
@@ -244,10 +244,10 @@ def two_level_threshold(levels: tuple[float, float], declared: Any) -> float:
 
 
 def has_unit_values(data: Dataset, shown: tuple[float, float], least: float | None) -> bool:
-    """Are rows in the values that units show, from shown[0] to shown[1], as samples of a model are, and not in those of its own rows?
+    """Return whether rows have the values of units, from shown[0] to shown[1], as samples of a model do, not those of its training rows.
 
-    least  where a unit is on, or a count is above 0, in a model's own range.  Rows say so by the range that they declare; of those that
-    declare none nothing would be left in the model's: all entries would be alike, though they differ.
+    least  the least value in the model's own range at which a unit is on, or a count is above 0.  The declared range of the rows decides.
+    If they declare none, the rows have unit values if thresholding at `least` would make all their different entries equal.
     """
     low, high = _extremes(data)
     if not shown[0] <= low <= high <= shown[1]:
@@ -258,13 +258,13 @@ def has_unit_values(data: Dataset, shown: tuple[float, float], least: float | No
 
 
 def is_constant_after_threshold(data: Dataset, least: float) -> bool:
-    """Are all entries on the same side of the value from which a unit is on, though they differ?"""
+    """Return whether different entries all lie on the same side of the threshold from which a unit is on."""
     low, high = _extremes(data)
     return low < high and (high < least or low >= least)
 
 
 def are_counts(data: Dataset) -> bool:
-    """Is X a CSR matrix of whole numbers from 0 upwards, of no declared range?"""
+    """Return whether X is a CSR matrix of whole numbers from 0 upwards, without a declared range."""
     if not data.is_sparse or data.value_range is not None:
         return False
     entries = data.X.data
@@ -272,20 +272,20 @@ def are_counts(data: Dataset) -> bool:
 
 
 def hold_counts(data: Dataset) -> bool:
-    """Do rows hold whole numbers from 0 upwards and nothing else, and no range that would make grey levels of them?"""
+    """Return whether rows have only whole numbers from 0 upwards, and no declared range that would make them grey levels."""
     if data.value_range is not None:
         return False
     return all(bool((block >= 0).all()) and bool((block == np.rint(block)).all()) for _, block in _row_blocks(data.X))
 
 
 def binary_coding(data: Dataset) -> tuple[float, float] | None:
-    """The lowest and the highest value if their signs do not tell on from off, as those of 0, 1 and of −1, 1 do."""
+    """Return the lowest and the highest value if their signs do not separate on from off, as those of 0, 1 and of −1, 1 do; else None."""
     low, high = _extremes(data)
     return (low, high) if low < high and not low <= 0 < high else None
 
 
 def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
-    """X block by block, dense, about a million entries each."""
+    """Yield X block by block, dense, with about a million entries each."""
     step = max(1, BLOCK_ELEMENTS // X.shape[1])
     for start in range(0, X.shape[0], step):
         rows = slice(start, start + step)
@@ -293,11 +293,11 @@ def _row_blocks(X: Any) -> Iterator[tuple[slice, Array]]:
 
 
 def _extremes(data: Dataset) -> tuple[float, float]:
-    """The lowest and the highest value."""
+    """Return the lowest and the highest value."""
     if data.is_sparse:
         ends = _stored_values(data.X)
         return float(ends.min()), float(ends.max())
-    known: dict[str, Any] = getattr(data.X, "known", {})  # of rows that are read anew each time
+    known: dict[str, Any] = getattr(data.X, "known", {})  # cached results for rows that are read again each time
     if "extremes" not in known:
         seen = [(block.min(), block.max()) for _, block in _row_blocks(data.X)]
         known["extremes"] = float(min(low for low, _ in seen)), float(max(high for _, high in seen))
@@ -306,7 +306,7 @@ def _extremes(data: Dataset) -> tuple[float, float]:
 
 
 def _have_differing_scales(data: Dataset, threshold: float) -> bool:
-    """Would a threshold between the lowest and the highest value of all leave half of the columns or more without a second value?"""
+    """Return whether a threshold between the lowest and highest of all values leaves at least half of the columns constant."""
     if data.is_sparse:
         return False
     low, high = _extremes(data)
@@ -316,7 +316,7 @@ def _have_differing_scales(data: Dataset, threshold: float) -> bool:
 
 
 def _binary_levels(data: Dataset) -> tuple[float, float] | None:
-    """The lowest and the highest value if there are no others."""
+    """Return the lowest and the highest value if there are no others, else None."""
     low, high = _extremes(data)
     if data.is_sparse:
         entries = _stored_values(data.X)
@@ -327,13 +327,13 @@ def _binary_levels(data: Dataset) -> tuple[float, float] | None:
 
 
 def _stored_values(X: Any) -> Array:
-    """The entries of a CSR matrix, with a 0 for those that it leaves out."""
+    """Return the stored entries of a CSR matrix, with a 0 if it omits any."""
     left_out: Array = np.zeros(min(1, X.shape[0] * X.shape[1] - X.nnz), dtype=X.dtype)
     return np.concatenate([X.data, left_out])
 
 
 def threshold_mask(X: Any, cut: float, in_place: bool = False, sparse: bool = False) -> Any:
-    """X ≥ cut as bool, compared in double precision."""
+    """Return X ≥ cut as bool, compared in double precision."""
     if sparse and cut > 0 and hasattr(X, "indptr"):
         on = X.astype(bool)
         on.data = X.data >= np.float64(cut)

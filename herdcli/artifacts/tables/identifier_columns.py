@@ -1,4 +1,4 @@
-"""Columns that name the rows of a table, and say nothing else of them."""
+"""Detection of columns that only identify the rows of a table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import numpy as np
 from herdcli.artifacts.formats.arrow import to_numpy
 from herdcli.schema import Array
 
-LEAST_ROWS = 10  # of fewer rows all texts may differ by chance
+LEAST_ROWS = 10  # with fewer rows all texts may differ by chance
 _NAME = re.compile(r"(?:.*[^a-z0-9])?(?:id|ids|idx|index|uuid|guid|key|rowid|row_?(?:nr|number|names?))", re.IGNORECASE)
 _CAMEL = re.compile(r".*[a-z]I[Dd]")
 
 
 def find_identifiers(table: Any, numbers: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
-    """Column -> why it seems to name the rows of a table: other text in each row, an identifier by name and values, or a count of rows."""
+    """Return a dict from column to the reason why it seems to identify rows.
+
+    The reasons are unique texts, the name and values of an identifier, or a count of the rows.
+    """
     if table.num_rows < LEAST_ROWS:
         return {}
     found = {name: "has another text in each row" for name in texts if _all_differ(table.column(name))}
@@ -44,7 +47,7 @@ def _holds_whole_numbers(values: Array) -> bool:
 
 
 def _are_consecutive(values: Array) -> bool:
-    """Are values 0, 1, 2, … or 1, 2, 3, …?"""
+    """Return whether values are 0, 1, 2, … or 1, 2, 3, …"""
     if values.dtype.kind not in "iuf" or values[0] not in (0, 1):
         return False
     return bool(np.array_equal(values, np.arange(len(values)) + values[0]))

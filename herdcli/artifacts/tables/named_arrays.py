@@ -1,7 +1,7 @@
-"""Named arrays -> `Dataset`: the names that herd, scikit-learn, Keras, MNIST's kin and others give rows and labels.
+"""Conversion of named arrays to a `Dataset`, with the names for rows and labels of herd, scikit-learn, Keras, MNIST and others.
 
-Rows are `X`, else the first of ROWS; labels `y` and its kin; `target_names` are the names of classes.  Arrays that are one for each
-part, as `x_train`, `y_train`, `x_test` or `train_images`, are joined, and the parts become the split.
+Rows are `X`, else the first of ROWS; labels are `y` and similar names; `target_names` are the names of classes.  Separate arrays for
+each split, such as `x_train`, `y_train`, `x_test` or `train_images`, are joined and marked in the split.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ MORE_LABELS = ("gnd", "arr_1")
 PARTS = {"train": TRAIN, "training": TRAIN, "valid": VALID, "val": VALID, "validation": VALID, "test": TEST}
 ROW_STEMS = ("x", "images", "image", "data", "features")
 LABEL_STEMS = ("y", "labels", "label", "target", "targets")
-BRIGHT = 128  # bytes of pictures that reach this are taken for grey levels 0 to 255
+BRIGHT = 128  # images whose bytes reach this value are taken for grey levels 0 to 255
 
 
 def find_row_array(names: Collection[str]) -> str | None:
-    """The array of the rows, where one is; arr_0 of numpy.savez(FILE, X, y)."""
+    """Return the name of the array with the rows, or None; arr_0 for numpy.savez(FILE, X, y)."""
     return next((name for name in ROWS if name in names), None)
 
 
 def label_names(rows: str | None) -> tuple[str, ...]:
-    """The names that labels may have beside such rows."""
+    """Return the names that labels may have for such rows."""
     return (*LABELS, *(MORE_LABELS if rows in ("fea", "arr_0") else ()))
 
 
 def find_parts(names: Collection[str]) -> dict[int, tuple[str, str | None]]:
-    """Part -> the names of its rows and of its labels, as x_train, y_train, x_test … name them; none without training rows."""
+    """Return a dict from split to the names of its rows and labels, as in x_train, y_train, x_test …; empty without training rows."""
     named: dict[int, list[str | None]] = {}
     for name in sorted(names):
         words = name.lower().split("_")
@@ -50,7 +50,7 @@ def find_parts(names: Collection[str]) -> dict[int, tuple[str, str | None]]:
 
 
 def join_parts(arrays: Mapping[str, Array], parts: Mapping[int, tuple[str, str | None]], where: str) -> dict[str, Array]:
-    """`X`, `y` and `split` of arrays that are one for each part."""
+    """Return `X`, `y` and `split` from separate arrays for each split."""
     rows = [np.asarray(arrays[name]) for name, _ in parts.values()]
     if len({part.shape[1:] for part in rows}) > 1 or min(part.ndim for part in rows) == 0:
         sizes = ", ".join("×".join(map(str, part.shape)) for part in rows)
@@ -65,7 +65,7 @@ def join_parts(arrays: Mapping[str, Array], parts: Mapping[int, tuple[str, str |
 
 
 def _decode_one_hot(y: Array) -> Array:
-    """Labels (n,); of one-hot rows the place of the 1."""
+    """Return labels (n,); for one-hot rows, the index of the 1."""
     if y.ndim == 2 and y.shape[1] > 1 and y.dtype.kind in "fiub" and (np.sum(y != 0, axis=1) == 1).all():
         return np.asarray(y.argmax(axis=1))
     found: Array = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
@@ -73,14 +73,14 @@ def _decode_one_hot(y: Array) -> Array:
 
 
 def flatten_images(X: Array) -> tuple[Array, dict[str, Any]]:
-    """Rows (n, d) of an array, with the shape of pictures and the range of grey levels where they are bytes."""
+    """Return rows (n, d) of an array, with the image shape, and the range of grey levels if they are bytes."""
     bright = X.ndim > 2 and X.dtype == np.uint8 and X.size and int(X.max()) >= BRIGHT
     rows, shape = flatten_rows(X)
     return rows, shape | ({"value_range": np.array([0, 255])} if bright else {})
 
 
 def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, options: LoadOptions, hint: str) -> Dataset:
-    """The data set of arrays by name.  hint: how a file with rows is made, for one that has none."""
+    """Return the data set of named arrays.  hint: how to make a file with rows, for a file without any."""
     parts = {} if "X" in arrays else find_parts(arrays)
     if parts:
         used = {name for pair in parts.values() for name in pair if name}
@@ -105,7 +105,7 @@ def dataset_from_arrays(arrays: Mapping[str, Array], *, where: str, options: Loa
 
 
 def _class_names(roles: dict[str, Array], arrays: Mapping[str, Array]) -> None:
-    """scikit-learn's target_names are the names of classes."""
+    """Use scikit-learn's target_names as the names of classes."""
     names, y = arrays.get("target_names"), roles["y"]
     if names is not None and "class_names" not in roles and y.dtype.kind in "iu" and names.ndim == 1 and y.size and y.max() < len(names):
         roles["class_names"] = names

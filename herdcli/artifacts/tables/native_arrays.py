@@ -1,4 +1,4 @@
-"""The one entrance of foreign arrays: native byte order, C order and a type that all of herd works with.
+"""Conversion of foreign arrays to native byte order, C order and the types that all of herd supports.
 
 | stored as                                     | becomes                                                 |
 |-----------------------------------------------|---------------------------------------------------------|
@@ -20,7 +20,7 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
-SUPPORTED = 8  # bytes of an element
+SUPPORTED = 8  # the largest element in bytes
 DATES_HINT = "turn them into numbers (days since a start, the month, the hour), or remove the column"
 _REFUSED = {
     "M": ("dates or times", DATES_HINT),
@@ -30,9 +30,9 @@ _REFUSED = {
 
 
 def native_array(values: Any, *, name: str, where: str) -> Array:
-    """An array in native byte order and C order, of a supported type; text as `str`.  name  for messages.
+    """Return an array in native byte order and C order, of a supported type; text as `str`.  name  the name in messages.
 
-    Raises DataError for types that are no numbers and no text, and for long doubles too large for float64.
+    Raises DataError for types other than numbers and text, and for long doubles too large for float64.
     """
     given = np.asarray(values)
     kind = given.dtype.kind
@@ -52,7 +52,7 @@ def native_array(values: Any, *, name: str, where: str) -> Array:
 
 
 def _as_float(given: Array, name: str, where: str) -> Array:
-    """Real numbers as float32 or float64."""
+    """Return real numbers as float32 or float64."""
     wanted: Any = (
         np.float32 if given.dtype.itemsize < 4 else np.float64 if given.dtype.itemsize > SUPPORTED else given.dtype.newbyteorder("=")
     )
@@ -74,8 +74,10 @@ def _decode_text(given: Array, name: str, where: str) -> Array:
 
 
 def native_matrix(X: Any, *, name: str, where: str) -> Any:
-    """The rows: a dense array as of `native_array`, or a CSR matrix with native values whose indices are sorted and name a column once a
-    row."""
+    """Return the rows: a dense array as from `native_array`, or a CSR matrix with native values.
+
+    The indices of the CSR matrix are sorted, and name each column at most once per row.
+    """
     if not hasattr(X, "indptr"):
         return native_array(X, name=name, where=where)
     data = native_array(X.data, name=name, where=where)
@@ -91,9 +93,9 @@ def native_matrix(X: Any, *, name: str, where: str) -> Any:
 
 
 def index_type(indices: Array, indptr: Array) -> Any:
-    """The one type of the two index arrays of a CSR matrix: int32, or int64 where that is stored or needed.
+    """Return the common type of the two index arrays of a CSR matrix: int32, or int64 if that is stored or needed.
 
-    Raises ValueError for arrays that hold no indices.
+    Raises ValueError for arrays of other types.
     """
     for values in (indices, indptr):
         if values.dtype.kind not in "iu":

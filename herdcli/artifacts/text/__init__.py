@@ -1,1 +1,1 @@
-"""Text formats: CSV, JSON lines, svmlight, Stan, and how numbers and encodings are read."""
+"""Text formats: CSV, JSON lines, svmlight, Stan, and the parsing of numbers and encodings."""

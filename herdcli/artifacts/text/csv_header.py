@@ -1,6 +1,6 @@
-"""The first lines of CSV: where the names of the columns stand, what separates cells, how numbers are written.
+"""The first lines of CSV: the line with the column names, the separator, and the number format.
 
-Cells between quotes may hold separators and line ends; a number between quotes, above rows without such, is a name.
+Quoted cells may contain separators and line ends; a quoted number above rows without quoted numbers is a name.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from herdcli.records import dataclass
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
 SEPARATORS = "\t;,|"
-SEEN = 100  # lines whose cells are looked at before the text is read
-_CLOSED = re.compile(r'(^|[,;\t| ])"(?:[^"]|"")*"(?=[,;\t| \r\n]|$)')  # a cell between quotes
+SEEN = 100  # lines that are examined before the text is read
+_CLOSED = re.compile(r'(^|[,;\t| ])"(?:[^"]|"")*"(?=[,;\t| \r\n]|$)')  # a quoted cell
 _OPEN = re.compile(r'(?:^|[,;\t|])"')
-_SEPARATOR_LINE = re.compile(r"sep=.")  # Excel's, above the titles
+_SEPARATOR_LINE = re.compile(r"sep=.")  # a line of Excel above the titles
 
 
 @dataclass(frozen=True)
 class CsvHeader:
-    """above  lines before the titles or the first row.  height  lines that the titles take, one but for line ends between quotes.
+    """The structure of the first lines.  above  lines before the titles or the first row.  height  number of lines of the titles.
 
+    The height is one, unless titles contain line ends between quotes.
     titles  cells of the first line.  below  cells of the lines below it.  named  whether the first line names the columns.
     aligned  whether blanks align the columns.
     """
@@ -37,17 +38,17 @@ class CsvHeader:
 
     @property
     def rows(self) -> list[list[str]]:
-        """Rows that were looked at."""
+        """The rows that were examined."""
         return self.below if self.named else [self.titles, *self.below]
 
     @property
     def width(self) -> int:
-        """Cells of a row."""
+        """The number of cells in a row."""
         return len(self.rows[0]) if self.rows else len(self.titles)
 
 
 def parse_header(head: bytes) -> CsvHeader:
-    """What the first bytes of a text say."""
+    """Return the structure of the first bytes of a text."""
     above, records = _first_record(head.decode("utf-8", "replace").removeprefix("\ufeff"))
     first = records[0]
     separator = detect_separator(first, records[1:])
@@ -61,7 +62,7 @@ def parse_header(head: bytes) -> CsvHeader:
 
 
 def _quoted_names(cells: list[list[tuple[str, bool]]]) -> bool:
-    """Are all numbers of the first line between quotes, and those below them not?"""
+    """Return whether all numbers of the first line are quoted, and those below it are not."""
     numbers = [column for column, (text, _) in enumerate(cells[0]) if text and is_value(text)]
     if not numbers or not cells[1:] or not all(cells[0][column][1] for column in numbers):
         return False
@@ -69,9 +70,9 @@ def _quoted_names(cells: list[list[tuple[str, bool]]]) -> bool:
 
 
 def _first_record(text: str) -> tuple[int, list[str]]:
-    """How many lines stand before the first one that is no comment, and that line with up to a hundred below it.
+    """Return the number of lines before the first one that is not a comment, and that line with up to a hundred below it.
 
-    A line that ends between quotes goes on in the next.
+    A line that ends inside quotes continues in the next.
     """
     lines = re.split("(\r\n|\n|\r)", text)
     found: list[str] = []
@@ -93,12 +94,12 @@ def _first_record(text: str) -> tuple[int, list[str]]:
 
 
 def _ends_inside_quotes(line: str) -> bool:
-    """Does a line end between quotes, which begin a cell?"""
+    """Return whether a line ends inside a quoted cell."""
     return line.count('"') > 0 and _OPEN.search(_CLOSED.sub(r"\1", line)) is not None
 
 
 def detect_separator(line: str, below: list[str]) -> str:
-    """Tab, semicolon, comma, bar or blank: the first that stands in a line outside quotes."""
+    """Return the separator: the first of tab, semicolon, comma, bar and blank that a line has outside quotes."""
     bare = re.sub(r'"[^"]*"', "quoted", line)
     found = next((separator for separator in SEPARATORS if separator in bare.strip(" ")), None)
     if found is not None:
@@ -107,7 +108,7 @@ def detect_separator(line: str, below: list[str]) -> str:
 
 
 def _split_cells(line: str, separator: str) -> list[tuple[str, bool]]:
-    """The cells of a line without blanks at their ends, and whether they stand between quotes."""
+    """Return the cells of a line without surrounding blanks, and whether they are quoted."""
     if '"' not in line:
         return [(cell.strip(), False) for cell in line.split(separator)]
     mark = re.escape(separator)
@@ -124,16 +125,16 @@ def _split_cells(line: str, separator: str) -> list[tuple[str, bool]]:
 
 
 def is_value(cell: str) -> bool:
-    """Could this be an entry rather than the name of a column?"""
+    """Return whether a cell could be an entry rather than the name of a column."""
     return parse_plain_number(cell or "nan") is not None
 
 
 def are_column_titles(titles: list[str], below: list[list[str]]) -> bool:
-    """Whether cells of a first line are the names of the columns, and no row, given the cells of the lines below.
+    """Return whether the cells of a first line are column names, and not a row, given the cells of the lines below.
 
-    Text names columns, but for a line some of whose cells are numbers: it is a row if one of these has a fraction or occurs twice, or
-    if one of its texts occurs below in the same column.  Numbers are a row, but for 0, 1, 2, …, which pandas writes for columns
-    without names: with an empty cell for those of the rows, or above numbers with fractions, or from four columns on.
+    Texts are column names.  A line of texts and numbers is a row if one of the numbers has a fraction or occurs twice, or
+    if one of its texts occurs below in the same column.  Numbers are a row, except 0, 1, 2, …, which pandas writes for unnamed columns:
+    these are names with an empty first cell (for row names), above numbers with fractions, or with at least four columns.
     """
     texts = [(column, cell) for column, cell in enumerate(titles) if not is_value(cell)]
     if not texts:
@@ -144,7 +145,7 @@ def are_column_titles(titles: list[str], below: list[list[str]]) -> bool:
 
 
 def _are_pandas_defaults(titles: list[str], below: list[list[str]]) -> bool:
-    """Are numbers those that pandas gives columns without names?"""
+    """Return whether numbers are those that pandas gives to columns without names."""
     indexed = titles[0] == ""
     counted = titles[1:] if indexed else titles
     if not below or counted != [str(column) for column in range(len(counted))]:
@@ -155,7 +156,7 @@ def _are_pandas_defaults(titles: list[str], below: list[list[str]]) -> bool:
 
 
 def have_row_names(rows: list[list[str]]) -> bool:
-    """Do the first cells of rows name them, as R's write.table and pandas write names of rows: texts, or 1, 2, 3, …, no two alike?"""
+    """Return whether the first cells are row names, as R's write.table and pandas write them: distinct texts, or 1, 2, 3, …"""
     first = [cells[0] for cells in rows]
     counted = any([str(number) for number in range(start, start + len(first))] == first for start in (0, 1))
     return len(set(first)) == len(first) and (counted or not any(is_value(cell) for cell in first))

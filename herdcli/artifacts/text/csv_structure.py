@@ -1,6 +1,6 @@
-"""The structure of CSV as it is read: every quote closed, every line counted, every zero in front of a number seen.
+"""Checks of the structure of CSV while it is read: unclosed quotes, the number of lines, zeros in front of numbers.
 
-pyarrow reads a quote that is never closed as the beginning of a cell that ends anywhere; here the line is named where it stands.
+pyarrow accepts a quote that is never closed and ends the cell anywhere; this module reports the line of the quote.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from herdcli.errors import DataError
 
 QUOTE, NEWLINE, RETURN, BLANK = 34, 10, 13, 32
-LOOKED_AT = 1 << 24  # bytes in which zeros in front of numbers, and long whole numbers, are looked for
+LOOKED_AT = 1 << 24  # bytes that are searched for leading zeros and for long whole numbers
 PIECE = 1 << 16
 QUOTE_HINT = 'write a quote inside a cell twice, "", and close every cell that begins with one'
 ROWS_HINT = "remove the quote, or write it twice"
 
 
 class TransformedStream(io.RawIOBase):
-    """A stream with each piece changed.  change  (piece, whether it is the last) -> bytes."""
+    """A stream that changes each piece.  change  (piece, whether it is the last) -> bytes."""
 
     def __init__(self, stream: Any, change: Callable[[bytes, bool], bytes]) -> None:
         self._stream, self._change, self._rest, self._ended = stream, change, memoryview(b""), False
@@ -42,14 +42,14 @@ class TransformedStream(io.RawIOBase):
 
 
 def buffer_stream(stream: io.RawIOBase) -> BinaryIO:
-    """A raw stream with a buffer."""
+    """Return a raw stream with a buffer."""
     return io.BufferedReader(stream, PIECE)
 
 
 class StructureCheck:
-    """What has been seen of a text so far.  lines  that are no empty ones, from `first` on;  empty  lines without a character.
+    """The state of the checks of a text.  lines  the number of nonempty lines from `first` on;  empty  that of empty lines.
 
-    Raises DataError, as the text passes, for a quote that is not closed, for text behind a closing one, and for a quoted cell that holds
+    Raises DataError, while the text is read, for an unclosed quote, for text after a closing quote, and for a quoted cell that contains
     whole rows of numbers.
     """
 
@@ -57,17 +57,17 @@ class StructureCheck:
         self.where, self.width = where, width
         self.separator = separator.encode()
         self.lines = self.empty = 0
-        self.odd: bytes | None = None  # the first number with zeros in front, or too long for a float64, and the line it stands in
-        self._seen, self._last, self._line = 0, NEWLINE, 1  # bytes, the last of them, the number of the line
-        self._opened: int | None = None  # the line of the quote that is open
-        self._inside = bytearray()  # the open cell
+        self.odd: bytes | None = None  # the first number with leading zeros, or too long for a float64, and its line
+        self._seen, self._last, self._line = 0, NEWLINE, 1  # number of bytes, the last byte, the line number
+        self._opened: int | None = None  # the line of the open quote
+        self._inside = bytearray()  # the open quoted cell
         self._skips = False  # the next byte is the second of two quotes
-        self._held = b""  # a quote at the end of a piece, whose neighbour is still to come
+        self._held = b""  # a quote at the end of a piece, whose next byte has not arrived
         edges = re.escape(self.separator) + rb"\r\n\""
         self._odd = re.compile(rb"(?<=[%b])(0\d+|[-+]?[1-9]\d{16,})(?=[%b])" % (edges, edges))
 
     def change(self, piece: bytes, last: bool) -> bytes:
-        """The piece as it is, looked at."""
+        """Check a piece, and return it unchanged."""
         text = self._held + piece
         self._held = b""
         if not last and text[-1:] == b'"':
@@ -92,13 +92,13 @@ class StructureCheck:
         self._last = text[-1]
 
     def _count(self, text: bytes) -> None:
-        """Lines of text without quotes."""
+        """Count the lines of text without quotes."""
         ends = text.count(b"\n") or text.count(b"\r")
         self._line += ends
         self.empty += text.count(b"\n\n") + text.count(b"\n\r\n") + (self._last == NEWLINE and text[:1] in (b"\n", b"\r"))
 
     def _follow_quotes(self, text: bytes, following: bytes) -> None:
-        """Follow the quotes of a text."""
+        """Check the quotes of a text."""
         values = np.frombuffer(text, dtype=np.uint8)
         at = np.flatnonzero(values == QUOTE).tolist()
         starts = {self.separator[0], NEWLINE, RETURN, BLANK}
@@ -129,7 +129,7 @@ class StructureCheck:
             self._inside += text[place:]
 
     def _close_quote(self) -> None:
-        """A quoted cell has ended: lines inside it are no rows."""
+        """End a quoted cell, whose lines are not rows."""
         inside, opened = bytes(self._inside), self._opened
         self._opened = None
         if b"\n" not in inside and b"\r" not in inside:
@@ -141,7 +141,7 @@ class StructureCheck:
         self._line += inside.count(b"\n") or inside.count(b"\r")
 
     def _end(self) -> None:
-        if self._held:  # a quote is the last character
+        if self._held:  # the last character is a quote
             held, self._held = self._held, b""
             if self._opened is None and self._last not in (self.separator[0], NEWLINE, RETURN, BLANK):
                 return
@@ -154,12 +154,12 @@ class StructureCheck:
 
     @property
     def count(self) -> int:
-        """Lines so far."""
+        """The number of lines so far."""
         return self._line - (self._last in (NEWLINE, RETURN))
 
 
 def _holds_numbers(line: bytes, separator: bytes) -> bool:
-    """Has a line a number among its cells?"""
+    """Return whether a line has a number among its cells."""
     for cell in line.split(separator):
         try:
             float(cell)
@@ -170,7 +170,7 @@ def _holds_numbers(line: bytes, separator: bytes) -> bool:
 
 
 class ChainedStream(io.RawIOBase):
-    """Bytes that were read, and the stream that they came from."""
+    """A stream of bytes that were already read, followed by the rest of the stream."""
 
     def __init__(self, first: bytes, stream: Any) -> None:
         self._first, self._stream = memoryview(first), stream
@@ -188,13 +188,13 @@ class ChainedStream(io.RawIOBase):
 
 
 class LineTransform:
-    """A change of whole lines; the rest of a piece waits for its end."""
+    """A transformation of whole lines; an incomplete line waits for its end."""
 
     def __init__(self, changed: Callable[[bytes], bytes]) -> None:
         self._rest, self._changed = b"", changed
 
     def change(self, piece: bytes, last: bool) -> bytes:
-        """Whole lines of what has come, changed."""
+        """Return the complete lines that have arrived, transformed."""
         text = self._rest + piece
         cut = len(text) if last else text.rfind(b"\n") + 1
         self._rest = text[cut:]
@@ -202,11 +202,11 @@ class LineTransform:
 
 
 def collapse_alignment(lines: bytes) -> bytes:
-    """Lines whose columns blanks align, with one blank between cells and none at the ends."""
+    """Replace runs of blanks that align columns by one blank, and remove them at the ends of lines."""
     return re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", lines))
 
 
 def strip_around_quotes(lines: bytes, separator: str) -> bytes:
-    """Lines without the blanks between a separator and a quote, so that the quote begins a cell."""
+    """Remove the blanks between a separator and a quote, so that the quote begins a cell."""
     mark = separator.encode()
     return re.sub(re.escape(mark) + rb' +"', mark + b'"', lines)

@@ -1,6 +1,6 @@
-"""CSV: numbers in columns, with or without a header; separator comma, semicolon, tab, bar or blank.
+"""CSV: numeric columns with or without a header, separated by comma, semicolon, tab, bar or blank.
 
-Columns without a header are f0, f1, …  Leading lines that begin with # are skipped.  Blanks at the ends of cells are left out.
+Columns without a header are named f0, f1, …  Leading lines that begin with # are skipped.  Blanks around cells are removed.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _WHOLE = re.compile(r"[-+]?\d+")
 _PADDED = re.compile(r"0\d+")
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 _POINTED = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
-_OTHER_LENGTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # which counts the lines that were skipped, and rows from 1
+_OTHER_LENGTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # pyarrow counts the skipped lines, and rows from 1
 WIDTH_HINT = "each line needs as many values as the first"
 WHOLE_HINT = "herd convert FILE -o FILE.h5 reads all rows as one"
-MOST_HEAD = 1 << 28  # bytes of titles
+MOST_HEAD = 1 << 28  # most bytes of the titles
 SPLIT_TEXTS = ("train", "valid", "test")
 
 
@@ -54,7 +54,7 @@ def read(
     where: str,
     options: LoadOptions,
 ) -> Dataset:
-    """The data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
+    """Read the data set of a CSV stream, parsed as it arrives.  head: its first bytes."""
     found = _open_csv(stream, head, where, options)
     with _plain_parse_errors(where, found):
         table = wide_csv.read_table(found, where, options)
@@ -71,7 +71,7 @@ def read(
 
 @contextmanager
 def _plain_parse_errors(where: str, opened_csv: OpenedCsv) -> Iterator[None]:
-    """What Arrow says of a text, in a line."""
+    """Convert Arrow's errors about a text to one-line errors."""
     import pyarrow as pa
 
     try:
@@ -83,7 +83,7 @@ def _plain_parse_errors(where: str, opened_csv: OpenedCsv) -> Iterator[None]:
 
 
 def _drop_trailing_column(opened_csv: OpenedCsv, table: Any, where: str) -> Any:
-    """The table without the column that separators at the ends of rows make.  Raises DataError where a row has a value there."""
+    """Return the table without the column caused by separators at the ends of rows.  Raises DataError if a row has a value there."""
     if not opened_csv.trailing:
         return table
     there = [row for row, value in enumerate(table.column(table.num_columns - 1).to_pylist()) if value not in (None, "")]
@@ -101,7 +101,7 @@ def _too_many_cells(cells: int, names: int, row: int, where: str) -> DataError:
 
 
 def _report_lost_digits(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> None:
-    """Tell of a number below the head whose zeros, or last digits, are lost."""
+    """Report a number below the head whose leading zeros or last digits are lost."""
     if (odd := opened_csv.structure.odd) is None:
         return
     text = odd.decode()
@@ -113,7 +113,7 @@ def _report_lost_digits(opened_csv: OpenedCsv, where: str, options: LoadOptions)
 
 
 def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, options: LoadOptions) -> Any:
-    """A table whose labels are texts if one of them has leading zeros, else of the type that suits all of them."""
+    """Return a table whose labels are texts if one of them has leading zeros, else of the type that fits all of them."""
     column, place = table.column(name), table.column_names.index(name)
     if (first := zero_padded_labels.first_padded(column)) is None:
         return table.set_column(place, name, zero_padded_labels.convert_labels(column, nulls))
@@ -126,7 +126,7 @@ def _infer_label_type(table: Any, name: str, nulls: list[str], where: str, optio
 
 
 def read_batches(stream: BinaryIO, head: bytes, *, where: str, options: LoadOptions) -> Iterator[Any]:
-    """The same as Arrow batches, whose columns have the types that those of the first have."""
+    """Yield the same text as Arrow batches, whose columns have the types of the first batch."""
     from pyarrow import csv
 
     found = _open_csv(stream, head, where, options)
@@ -139,7 +139,7 @@ def read_batches(stream: BinaryIO, head: bytes, *, where: str, options: LoadOpti
 
 
 def _convert_batch_labels(batch: Any, name: str, nulls: list[str], kind: Any, where: str) -> tuple[Any, Any]:
-    """A batch whose labels are of the type that those of the first batch have, and that type; None before the first."""
+    """Return a batch with labels of the type in the first batch, and that type; `kind` is None for the first batch."""
     place = batch.schema.names.index(name)
     column = batch.column(place)
     if (first := zero_padded_labels.first_padded(column)) is not None:
@@ -155,7 +155,7 @@ def _convert_batch_labels(batch: Any, name: str, nulls: list[str], kind: Any, wh
 
 
 def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) -> OpenedCsv:
-    """The text after a look at its head."""
+    """Open the text after an examination of its head."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -198,7 +198,7 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) 
 
 
 def _complete_header(first: bytes, stream: BinaryIO) -> tuple[bytes, BinaryIO]:
-    """A head that has the titles and a row, whatever their length, and the stream from its beginning."""
+    """Return a head with the titles and a row, whatever their length, and the stream from its beginning."""
     if first.count(b"\n") + first.count(b"\r") > csv_header.SEEN or not _is_incomplete(first):
         return first, stream
     read = bytearray(stream.read(2 * len(first)))
@@ -209,16 +209,16 @@ def _complete_header(first: bytes, stream: BinaryIO) -> tuple[bytes, BinaryIO]:
 
 
 def _is_incomplete(first: bytes) -> bool:
-    """Is a head too short for the titles and a row below?"""
+    """Return whether a head is too short for the titles and a row below."""
     lines = re.split(rb"\r\n|\n|\r", first)
     rows = [line for line in lines[:-1] if line.strip() and not line.startswith(b"#")]
     return len(rows) < 2
 
 
 def _row_name_columns(head: CsvHeader, where: str) -> tuple[bool, bool]:
-    """Whether the first cell of each row is its name, which the titles have none for; whether rows end in a separator that the titles lack.
+    """Return whether the first cell of each row is an untitled row name, and whether rows end in a separator that the titles lack.
 
-    Raises DataError for rows with a value more than there are titles where it is neither.
+    Raises DataError if rows have one more value than the titles for another reason.
     """
     names, below = len(head.titles), head.below
     if not head.named and names > 1 and all(len(cells) == names and cells[-1] == "" for cells in head.rows):
@@ -234,7 +234,7 @@ def _row_name_columns(head: CsvHeader, where: str) -> tuple[bool, bool]:
 
 
 def _uses_decimal_commas(head: CsvHeader, where: str, options: LoadOptions) -> bool:
-    """Are numbers written with decimal commas?  As it is declared, else as the head looks."""
+    """Return whether numbers have decimal commas: as declared, else as detected from the head."""
     if options.dialect.numeric and options.dialect.point is not None:
         return options.dialect.point == ","
     rows = head.below
@@ -254,7 +254,7 @@ def _uses_decimal_commas(head: CsvHeader, where: str, options: LoadOptions) -> b
 
 
 def _integer_label_column(titles: list[str], below: list[list[str]], where: str, options: LoadOptions) -> str | None:
-    """The column of labels, if the lines of the head have whole numbers in it."""
+    """Return the column of labels if they are whole numbers in the lines of the head."""
     if not options.labels or len(set(titles)) < len(titles):
         return None
     y = assign_roles(titles, options, where).get("y")
@@ -263,7 +263,7 @@ def _integer_label_column(titles: list[str], below: list[list[str]], where: str,
 
 
 def _zero_padded_types(titles: list[str], below: list[list[str]], where: str, options: LoadOptions) -> dict[str, Any]:
-    """Types of columns whose numbers begin with zeros: labels 01 and 1 are two texts, and of other columns it is told what is lost."""
+    """Return types for columns whose numbers have leading zeros: labels 01 and 1 stay two texts; for other columns the loss is reported."""
     import pyarrow as pa
 
     columns = [[cells[index] for cells in below if len(cells) > index] for index in range(len(titles))]
@@ -282,14 +282,14 @@ def _zero_padded_types(titles: list[str], below: list[list[str]], where: str, op
 
 
 def _text_column_types(titles: list[str], options: LoadOptions) -> dict[str, Any]:
-    """Types of the columns that are asked for as text."""
+    """Return types for the columns requested as text."""
     import pyarrow as pa
 
     return {name: pa.string() for name in titles if name in options.as_text}
 
 
 def has_titles(head: bytes) -> bool:
-    """Whether the first line that is no comment names the columns."""
+    """Return whether the first line that is not a comment names the columns."""
     return csv_header.parse_header(head).named
 
 
@@ -298,7 +298,7 @@ def _any_line(lines: list[list[str]], form: re.Pattern[str]) -> bool:
 
 
 def _strip_blanks(table: Any) -> Any:
-    """A table or a batch whose names of columns, and whose texts, have no blanks at their ends: "a, b, y" names y."""
+    """Return a table or batch without blanks around column names and texts: "a, b, y" names y."""
     import pyarrow as pa
 
     for index, column in enumerate(table.columns):
@@ -310,7 +310,7 @@ def _strip_blanks(table: Any) -> Any:
 
 
 def _shorten_message(text: str, opened: OpenedCsv) -> str:
-    """pyarrow's message without its preamble, on one line, cut short; of rows of other lengths in the words of `wide_csv`."""
+    """Return pyarrow's message without its preamble, shortened to one line; for rows of other lengths, in the words of `wide_csv`."""
     if (found := _OTHER_LENGTH.search(text)) is not None:
         skipped = 0 if opened.head.width > wide_csv.WIDE else opened.options[0].skip_rows
         return f"row {int(found[1]) - skipped - 1} has {found[3]} values, expected {found[2]}"
@@ -320,8 +320,8 @@ def _shorten_message(text: str, opened: OpenedCsv) -> str:
 def write(path: Any, data: Dataset, leading: Sequence[str] = (), names: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
     """Write a data set as CSV with a header: features, further columns, then y (class names if there are any), split, weight.
 
-    A missing value is an empty cell, or nan where there is one column alone.
-    leading  further columns that stand before the features.      names  of the states of features that are places of states, by feature.
+    A missing value is an empty cell, or nan if there is only one column.
+    leading  further columns before the features.      names  feature -> names of its states, for features that are state indices.
     """
     with open(path, "wb") as out:
         append_rows(out, data, titles=True, leading=leading, states=names)
@@ -335,7 +335,7 @@ def append_rows(
     leading: Sequence[str] = (),
     states: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
-    """Write the rows of a data set to a CSV file that is open, after their titles if these are asked for."""
+    """Write the rows of a data set to an open CSV file, after the titles if requested."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -358,7 +358,7 @@ def append_rows(
         columns += [values[rows] for values in roles.values()]
         arrays = [
             to_arrow(column, _missing_mask(column)) if len(columns) > 1 else to_arrow(column) for column in columns
-        ]  # an empty line is no row
+        ]  # an empty line is not a row
         table = pa.Table.from_arrays(arrays, names=[str(index) for index in range(len(arrays))])
         buffer = io.BytesIO()
         csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="needed"))
@@ -366,7 +366,7 @@ def append_rows(
 
 
 def _name_states(values: Array, states: Sequence[str] | None) -> Array:
-    """A column, with names of states for their places where there are any; an empty cell for a missing one."""
+    """Return a column with state indices replaced by the names of states, if there are any; a missing value is an empty cell."""
     if states is None:
         return values
     place = np.where(np.isnan(values), -1, values).astype(np.int64) if values.dtype.kind == "f" else values
@@ -375,7 +375,7 @@ def _name_states(values: Array, states: Sequence[str] | None) -> Array:
 
 
 def _missing_mask(values: Array) -> Array | None:
-    """Which of the values are missing; None where none is."""
+    """Return a mask of the missing values, or None if there are none."""
     absent = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, dtype=bool)
     return absent if absent.any() else None
 
@@ -397,16 +397,16 @@ _PLAIN_TITLE = re.compile(r"(?!(?i:markov|bayes)$|network\b)[^\s\"#,;|<{\[@\ufef
 
 
 def _quote_title(title: str, *, number: bool) -> str:
-    """A title as it is read back: between quotes where it holds a separator, a quote or a line end, or begins a comment or another format.
+    """Return a title that is read back unchanged: quoted if it has a separator, quote or line end, or begins a comment or other format.
 
-    number  whether one that is a number must be told from an entry.
+    number  whether to quote a title that is a number, to distinguish it from an entry.
     """
     plain = _PLAIN_TITLE.fullmatch(title) and not (number and (is_value(title) or " " in title))
     return title if plain else '"' + title.replace('"', '""') + '"'
 
 
 def _title_line(words: list[str], columns: Sequence[Array]) -> str:
-    """The line of titles; numbers stand between quotes where the line would be taken for a row.  columns  of the first rows."""
+    """Return the line of titles; numbers are quoted if the line would be taken for a row.  columns  the columns of the first rows."""
     alike = any(
         word in values[: csv_header.SEEN].tolist() for word, values in zip(words, columns, strict=True) if values.dtype.kind in "OU"
     )

@@ -1,4 +1,4 @@
-"""Documents in a column of CSV, Parquet or JSON lines, or as .txt files in a folder for each class, with their labels."""
+"""Documents with labels: in a column of CSV, Parquet or JSON lines, or as .txt files in a folder for each class."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from herdcli.schema import Array
 
 LABELS = ("y", "label", "labels", "class", "target", "topic", "category")
 PARTS = {"train": 0, "training": 0, "valid": 1, "validation": 1, "val": 1, "dev": 1, "test": 2}
-SPLITS = ("split", "part")  # columns that name the part of each document
+SPLITS = ("split", "part")  # columns with the split of each document
 DELIMITERS = ",;\t|"
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """n documents, their labels and parts where they have them, and what they were read from."""
+    """A corpus of n documents, with their labels and splits if they have them, and their source."""
 
     texts: list[str]
     labels: list[str] | None
@@ -38,7 +38,7 @@ class Corpus:
 
 
 def read(path: str, column: str, label: str | None, *, labelled: bool) -> Corpus:
-    """The documents of a file or folder.  Raises DataError and BadUsage for what is no table of documents."""
+    """Read the documents of a file or folder.  Raises DataError and BadUsage for inputs that are not tables of documents."""
     if os.path.isdir(path):
         return _read_folder(path, labelled=labelled)
     with open_source(path, limit=1 << 62) as source:
@@ -75,13 +75,13 @@ def _cell_text(cell: Any) -> str:
 
 
 def _parse_parts(cells: list[Any]) -> Array | None:
-    """0 train, 1 valid, 2 test, of numbers or names; None where a cell is neither."""
+    """Return 0 train, 1 valid, 2 test from numbers or names; None if a cell is neither."""
     found = [PARTS.get(str(cell).strip().lower(), cell) for cell in cells]
     return np.array(found, dtype=np.uint8) if all(part in (0, 1, 2) for part in found) else None
 
 
 def _read_columns(raw: bytes, name: str) -> dict[str, list[Any]]:
-    """Columns by their names."""
+    """Return columns by name."""
     if raw.startswith(b"PAR1"):
         import pyarrow.parquet as pq
 
@@ -102,7 +102,7 @@ def _json_objects(text: str, name: str) -> Iterator[dict[str, Any]]:
     try:
         rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.split("\n") if line.strip()]
         if "\\u" in text:
-            json.dumps(rows, ensure_ascii=False).encode()  # which half a character cannot be
+            json.dumps(rows, ensure_ascii=False).encode()  # fails for lone surrogates
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"is not valid JSON lines ({' '.join(str(error).split())})", where=name, hint='write each line as {"text": "…", "label": "…"}'
@@ -134,7 +134,7 @@ def _csv_columns(text: str, name: str) -> dict[str, list[Any]]:
 
 
 def _read_folder(path: str, *, labelled: bool) -> Corpus:
-    """.txt files: of folders for each class, in folders train and test above them or not; without folders they have no labels."""
+    """Read .txt files from a folder for each class, possibly in folders train and test; without class folders they have no labels."""
     root = Path(path)
     files = sorted(each for each in root.rglob("*.txt") if each.is_file() and not each.name.startswith("."))
     if not files:

@@ -1,4 +1,4 @@
-"""JSON: an object a line (JSON lines), or one list of objects or of rows, as data frames write them."""
+"""JSON: one object per line (JSON lines), or one list of objects or rows, as data frames write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HINT = 'one object a line, {"a": 1, "b": 2, "y": "left"}; in pandas: to_json(FIL
 
 
 def read(stream: BinaryIO, *, where: str, options: LoadOptions) -> Dataset:
-    """The data set of JSON lines or of a JSON list."""
+    """Read the data set of JSON lines or of a JSON list."""
     raw = stream.read(options.limit + 1)
     memory_budget.require_memory(len(raw), options.limit, where=where)
     try:
@@ -33,11 +33,11 @@ def read(stream: BinaryIO, *, where: str, options: LoadOptions) -> Dataset:
 
 
 def _parse_records(text: str, where: str) -> list[dict[str, Any]]:
-    """A dict for each row."""
+    """Return a dict for each row."""
     try:
         rows = _parse_text(text)
         if "\\u" in text:
-            json.dumps(rows, ensure_ascii=False).encode()  # which half a character cannot be
+            json.dumps(rows, ensure_ascii=False).encode()  # fails for lone surrogates
     except (ValueError, RecursionError) as error:
         raise DataError(f"is not valid JSON lines ({' '.join(str(error).split())})", where=where, hint=HINT) from error
     if rows and all(isinstance(row, list) for row in rows):
@@ -50,7 +50,7 @@ def _parse_records(text: str, where: str) -> list[dict[str, Any]]:
 
 
 def _parse_text(text: str) -> list[Any]:
-    """The values of one list, or of each line.  Raises ValueError for what is no JSON, and for a name twice in one object."""
+    """Return the values of one list, or of each line.  Raises ValueError for invalid JSON, and for a repeated name in one object."""
     lines = [line for line in text.splitlines() if line.strip()]
     one = text.lstrip().startswith("[") and not (
         len(lines) > 1 and all(line.strip()[0] == "[" and line.strip()[-1] == "]" for line in lines)
@@ -64,7 +64,7 @@ def _parse_text(text: str) -> list[Any]:
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of an object.  Raises ValueError for a name that two have."""
+    """Return the fields of an object.  Raises ValueError for a repeated name."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -73,9 +73,9 @@ def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _records_from_columns(whole: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """Rows of pandas' default, an object of columns that are objects by row, or lists; or of an object of rows (orient="index").
+    """Return the rows of pandas' default form, an object of columns that are objects by row, or lists; or of orient="index".
 
-    Which of both an object of objects is, the numbers of rows tell that are the names on one side alone.
+    In an object of objects, the side whose names are all numbers is that of the rows.
     """
     inner = list(dict.fromkeys(key for cells in whole.values() if isinstance(cells, dict) for key in cells))
     objects = all(isinstance(cells, dict) for cells in whole.values())

@@ -1,7 +1,7 @@
-"""Where the rows of a text begin: one pass counts its lines and takes its digest, and any stretch of rows is then read by itself.
+"""An index of the rows of a text: one pass counts its lines and computes its digest; then any range of rows can be read.
 
-The pass, and that for the digest of another file without a seal, is remembered for large files in $XDG_CACHE_HOME/herd (~/.cache/herd),
-under the file's name, size and time of change, so that the shards of a run make it once.
+For large files, the index and the digests of unsealed files are cached in $XDG_CACHE_HOME/herd (~/.cache/herd),
+under the file's name, size and modification time, so that the shards of a run need only one pass.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from herdcli.artifacts.text import delimited_text
 from herdcli.errors import DataError
 from herdcli.records import dataclass
 
-EVERY = 4096  # rows between two known places
+EVERY = 4096  # rows between two indexed positions
 CHUNK = 1 << 23
-LEAST = 1 << 26  # bytes of a file whose index is worth keeping
+LEAST = 1 << 26  # size in bytes from which the index of a file is cached
 
 
 @dataclass(frozen=True)
 class LineIndex:
-    """Rows of a text.  begin  bytes of the head, which every stretch is read behind; places  of rows 0, 4096, …, and the end."""
+    """The index of a text.
+
+    begin  bytes of the head, which is read before every range; places  positions of rows 0, 4096, …, and the end.
+    """
 
     count: int
     begin: int
@@ -39,7 +42,7 @@ class LineIndex:
 
 
 def build_index(path: str, head: bytes) -> LineIndex | None:
-    """The index of a text of numbers; None where a line may be no row: quotes, empty lines, `#` below the head, text without lines."""
+    """Return the index of a text of numbers; None if a line may not be a row: quotes, empty lines, `#` below the head, no lines."""
     begin = _header_length(head)
     if begin is None:
         return None
@@ -53,7 +56,7 @@ def build_index(path: str, head: bytes) -> LineIndex | None:
 
 
 def file_digest(source: Source, path: str, *, fresh: bool) -> str:
-    """The digest of a file's bytes; unless it is to be `fresh`, the one that was found when a large file was last read whole."""
+    """Return the digest of a file's bytes; unless `fresh`, a cached digest of a large file is used."""
     own = None if fresh else _cache_path(path)
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         if own is not None and len(found := str(json.loads(own.read_text())["sha256"])) == 64:
@@ -65,7 +68,7 @@ def file_digest(source: Source, path: str, *, fresh: bool) -> str:
 
 
 def _header_length(head: bytes) -> int | None:
-    """Bytes of comments and titles; None where they are more than the head."""
+    """Return the bytes of comments and titles; None if they are longer than the head."""
     at = 0
     while head.startswith(b"#", at):
         end = head.find(b"\n", at)
@@ -100,14 +103,14 @@ def _count_lines(path: str, begin: int) -> LineIndex | None:
 
 
 def _has_empty_line(last: bytes, own: bytes) -> bool:
-    """Whether some line of a piece is empty or a comment.  last  the byte before it."""
+    """Return whether some line of a piece is empty or a comment.  last  the byte before the piece."""
     joined = last + own[:2]
     starts = any(joined.startswith(mark) for mark in (b"\n\n", b"\n\r", b"\n#"))
     return starts or b"\n\n" in own or b"\n\r" in own or b"\n#" in own or (b"\r" in own and b"\r\n" not in own and not own.endswith(b"\r"))
 
 
 def read_rows(path: str, index: LineIndex, start: int, stop: int, *, where: str, options: LoadOptions) -> Dataset:
-    """Rows [start, stop) as the data set that the lines alone would be."""
+    """Read rows [start, stop) as the data set that these lines alone would give."""
     with open(path, "rb") as file:
         head = file.read(max(HEAD, index.begin))
         low, high = start // EVERY, min(-(-stop // EVERY), len(index.places) - 1)
@@ -124,7 +127,7 @@ def read_rows(path: str, index: LineIndex, start: int, stop: int, *, where: str,
 
 
 def _cache_path(path: str) -> Path | None:
-    """Where the index of a file is kept; None for small ones."""
+    """Return the path of a file's cached index; None for small files."""
     state = os.stat(path)
     if state.st_size < LEAST:
         return None
@@ -134,7 +137,7 @@ def _cache_path(path: str) -> Path | None:
 
 
 def _load_cached(place: Path | None) -> LineIndex | None:
-    """What an earlier run has counted, if it can be read."""
+    """Return the index that an earlier run cached, if it can be read."""
     if place is None:
         return None
     with contextlib.suppress(OSError, ValueError, TypeError):
@@ -145,7 +148,7 @@ def _load_cached(place: Path | None) -> LineIndex | None:
 
 
 def _save_cached(place: Path, found: dict[str, Any]) -> None:
-    """Remember what one pass has found; a folder that cannot be written is no matter."""
+    """Cache the results of a pass; a folder that cannot be written is ignored."""
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
         fresh = place.with_suffix(f".{os.getpid()}")

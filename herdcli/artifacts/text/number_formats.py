@@ -1,7 +1,7 @@
-"""Numbers as people write them: 1,234  1.234,5  12 %  $1.50  (1)  −1  1 234.  They are read where the dialect says so, else proposed.
+"""Formatted numbers: 1,234  1.234,5  12 %  $1.50  (1)  −1  1 234.  They are read if the dialect allows them, else suggested.
 
-A minus sign that is no hyphen, blanks around a number and Fortran's exponents mean one thing only and are always understood.  Groups of
-digits, decimal commas, percentages and amounts of money change values, so that the user declares them; `propose_dialect` finds the options
+A Unicode minus sign, blanks around a number and Fortran's exponents are unambiguous and always accepted.  Groups of digits,
+decimal commas, percentages and amounts of money change values, so the user must declare them; `propose_dialect` finds the options
 that read a column.
 """
 
@@ -14,8 +14,8 @@ from itertools import product
 from herdcli.dialect import TextDialect
 from herdcli.records import dataclass
 
-MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # what people write for nothing
-BLANKS = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"  # that are no ASCII blank
+MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # common notations of a missing value
+BLANKS = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"  # blanks other than the ASCII blank
 _MINUS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d", "-") | dict.fromkeys(BLANKS, " "))
 _MONEY = "$\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd\u20ba\u20ab\u0e3f\u20aa\u20b4\u00a2"
 _CODE = "USD|EUR|GBP|JPY|CHF|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|KRW|SGD|HKD|TRY|Fr\\.?|kr\\.?|R\\$|z\u0142"
@@ -35,7 +35,7 @@ _ORDINALS = frozenset({"st", "nd", "rd", "th"})
 
 
 def parse_plain_number(text: str) -> float | None:
-    """The number that a text writes as Python does; None for other texts, and for 10_1, which Python alone would read as 101."""
+    """Return the number that a text means in Python; None for other texts, and for 10_1, which only Python would read as 101."""
     try:
         return None if "_" in text else float(text)
     except ValueError:
@@ -43,7 +43,7 @@ def parse_plain_number(text: str) -> float | None:
 
 
 def parse_number(text: str, dialect: TextDialect) -> float | None:
-    """The number that a text writes in a dialect; None for what is none."""
+    """Return the number that a text means in a dialect; None for other texts."""
     text = _normalise_characters(text)
     negative, share = False, 1
     if dialect.percent and text.endswith(("%", "\u2030")):
@@ -51,7 +51,7 @@ def parse_number(text: str, dialect: TextDialect) -> float | None:
     if dialect.currency:
         if text.startswith("(") and text.endswith(")"):
             text, negative = text[1:-1].strip(), True
-        elif text.endswith("-") and not text.startswith(("-", "+")):  # as SAP writes it
+        elif text.endswith("-") and not text.startswith(("-", "+")):  # the notation of SAP
             text, negative = text[:-1].rstrip(), True
         if (found := _AMOUNT.fullmatch(text)) is None:
             return None
@@ -64,12 +64,12 @@ def parse_number(text: str, dialect: TextDialect) -> float | None:
 
 
 def _normalise_characters(text: str) -> str:
-    """A text with the minus sign, the blanks and the exponent that keyboards have: Fortran's 1.5D+03 is 1.5E+03."""
+    """Return a text with ASCII minus signs, blanks and exponents: Fortran's 1.5D+03 becomes 1.5E+03."""
     return _FORTRAN.sub(r"\1e\2", text.translate(_MINUS).strip())
 
 
 def _remove_grouping(text: str, dialect: TextDialect) -> str | None:
-    """A text without marks between groups of digits and with a point before the fraction; None where the marks stand elsewhere."""
+    """Return a text without group separators and with a decimal point; None if the separators are misplaced."""
     mark, point = dialect.thousands, dialect.point or "."
     text = text.replace("\u2019", "'") if mark == "'" else text
     if mark and mark in text:
@@ -83,25 +83,25 @@ def _remove_grouping(text: str, dialect: TextDialect) -> str | None:
 
 
 def has_unambiguous_variant(text: str) -> bool:
-    """Is a text a number in ways that mean one thing only: another minus sign, blanks that are no ASCII, Fortran's exponents?"""
+    """Return whether a text is a number in an unambiguous variant: another minus sign, blanks other than ASCII, Fortran's exponents."""
     return parse_plain_number(text) is None and parse_plain_number(_normalise_characters(text)) is not None
 
 
 @dataclass(frozen=True)
 class DialectProposal:
-    """Options that read a column, and how many of its cells they read."""
+    """Options that read a column, and the number of cells that they read."""
 
     dialect: TextDialect
     cells: int
 
     @property
     def options(self) -> str:
-        """As they are typed; empty for numbers that need none."""
+        """The options as typed; empty if none is needed."""
         return dialect_options(self.dialect)
 
 
 def dialect_options(dialect: TextDialect) -> str:
-    """The options that declare a dialect's numbers, as they are typed."""
+    """Return the options that declare a dialect's numbers, as typed."""
     typed = []
     if dialect.thousands:
         typed.append({"'": '--thousands "\'"', " ": "--thousands ' '"}.get(dialect.thousands, f"--thousands {dialect.thousands}"))
@@ -112,7 +112,7 @@ def dialect_options(dialect: TextDialect) -> str:
 
 
 def _candidate_dialects(dialect: TextDialect) -> list[TextDialect]:
-    """Dialects from the plainest on, which agree with what is declared."""
+    """Return the dialects that agree with the declared options, the plainest first."""
     found = []
     for thousands, decimal, percent, currency in product((None, ",", ".", " ", "'"), (None, ","), (False, True), (False, True)):
         one = TextDialect(
@@ -124,13 +124,13 @@ def _candidate_dialects(dialect: TextDialect) -> list[TextDialect]:
 
 
 def _plainness_key(one: TextDialect) -> tuple[int, int]:
-    """The number of options, and which marks are the commonest."""
+    """Return a sort key: the number of options, and how common the separators are."""
     count = bool(one.thousands) + bool(one.decimal) + one.percent + one.currency
     return count, 0 if one.thousands == "," else 1 if one.decimal and not one.thousands else 2
 
 
 def propose_dialect(texts: Sequence[str], dialect: TextDialect) -> DialectProposal:
-    """The plainest dialect that reads most of the texts, which are not empty.  dialect  what is declared already."""
+    """Return the plainest dialect that reads most of the nonempty texts.  dialect  the options declared already."""
     best = DialectProposal(dialect, -1)
     for one in _candidate_dialects(dialect):
         cells = sum(parse_number(text, one) is not None for text in texts)
@@ -140,7 +140,7 @@ def propose_dialect(texts: Sequence[str], dialect: TextDialect) -> DialectPropos
 
 
 def looks_like_number(text: str) -> bool:
-    """Does some dialect read a text as a number, quotes and Excel's ="…" apart?"""
+    """Return whether some dialect reads a text as a number, ignoring quotes and Excel's ="…"."""
     found = _QUOTED.fullmatch(text.strip())
     bare = found[2] if found else text
     if _DIGIT.search(bare) is None:
@@ -149,13 +149,13 @@ def looks_like_number(text: str) -> bool:
 
 
 def measured_unit(text: str) -> str | None:
-    """What stands beside the number in a text such as 5 kg, 1.5k or <5: the unit, or the sign before the number; None for other texts."""
+    """Return the unit in a text such as 5 kg, 1.5k or <5, or the sign before its number; None for other texts."""
     found = _MEASURED.fullmatch(text.strip())
     return None if found is None or found[2] in _ORDINALS else found[2] or found[1]
 
 
 def common_unit(texts: Sequence[str]) -> str | None:
-    """The one unit that all of these texts are numbers in; bare numbers, thousands and millions may be among them."""
+    """Return the common unit of all texts; bare numbers, thousands and millions may be among them."""
     units = [measured_unit(text) for text in texts]
     if any(unit is None for unit in units):
         return None
@@ -164,7 +164,7 @@ def common_unit(texts: Sequence[str]) -> str | None:
 
 
 def alternative_dialect(texts: Sequence[str], chosen: TextDialect) -> TextDialect | None:
-    """The other dialect that reads all texts too, with other values: 1,234 is 1234 or 1.234.  None where the reading is the only one."""
+    """Return another dialect that reads all texts with other values (1,234 is 1234 or 1.234); None if the reading is unique."""
     for one in _candidate_dialects(TextDialect(percent=chosen.percent, currency=chosen.currency)):
         if one != chosen and one.numeric and bool(one.thousands) != bool(chosen.thousands):
             values = [(parse_number(text, one), parse_number(text, chosen)) for text in texts]
@@ -177,5 +177,5 @@ _EVERY = tuple(_candidate_dialects(TextDialect()))
 
 
 def format_number(value: float) -> str:
-    """A number in a message."""
+    """Format a number for a message."""
     return f"{value:.12g}"

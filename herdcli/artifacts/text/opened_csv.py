@@ -1,4 +1,4 @@
-"""A text of CSV that was opened: what its readers hand to each other."""
+"""An opened CSV text, as its readers pass it on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from herdcli.records import dataclass
 
 @dataclass
 class OpenedCsv:
-    """A text whose head was looked at: how pyarrow is to read, parse and convert it, and what passes on the way.
+    """A text whose head was examined: pyarrow's options for reading, parsing and converting it, and the checks of its stream.
 
-    labels  the column of labels that is read as bytes (`padded`).  trailing  whether rows end in a separator, which the titles do not.
+    labels  the column of labels that is read as bytes (`zero_padded_labels`).  trailing  whether only rows, not titles, end in a separator.
     """
 
     stream: BinaryIO

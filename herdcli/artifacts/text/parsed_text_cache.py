@@ -1,9 +1,9 @@
-"""Rows that were read from text, kept in a file of arrays as they lie in memory, so that the text need not be read as numbers again.
+"""A cache of rows parsed from text, stored as raw arrays, so that the text need not be parsed again.
 
-After a line that says what it is, the digest of what the rows depend on besides the text, and then parts, one for each piece of text:
-its arrays one after the other, each from a multiple of 8 bytes on.  A table at the end (JSON) has for each part where it lies, how many
-rows and entries it has, how much text there was up to its end with the SHA-256 of that, what else the reader knew, and a sum of the arrays.
-The last bytes are the place of the table and its SHA-256.  The file is written whole or not at all.
+The file begins with a line that identifies the format, and the digest of everything besides the text that the rows depend on.  Then
+follows a part for each piece of text: its arrays, each aligned to 8 bytes.  A table at the end (JSON) has for each part its position,
+its numbers of rows and entries, the length of the text up to its end with its SHA-256, the reader's state, and a checksum of the arrays.
+The last bytes are the position of the table and its SHA-256.  The file is written atomically.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Rows = tuple[Array, Array, Array, Array | None, Array]  # pointer (n + 1,), valu
 
 @dataclass(frozen=True)
 class ParsedPiece:
-    """Rows of one piece of text, in blocks, and what was known when it had been read: proof of the text, and the reader's state."""
+    """Rows of one piece of text, in blocks, with the proof of the text and the reader's state after it."""
 
     blocks: Sequence[Rows]
     proof: bytes
@@ -42,11 +42,11 @@ class ParsedPiece:
 
 
 class ParsedCache:
-    """A cache as it lies in a file.  Raises DataError for a file that is none, so that nothing else is written over."""
+    """A cache in a file.  Raises DataError for a file that is not a cache, so that no other file is overwritten."""
 
     def __init__(self, path: str, key: bytes) -> None:
         self.path, self.parts = path, list[dict[str, Any]]()
-        self.reason = ""  # why there is nothing to be had from it
+        self.reason = ""  # the reason why the cache cannot be used
         try:
             with open(path, "rb") as file:
                 self._open(file, key)
@@ -77,7 +77,7 @@ class ParsedCache:
             self.reason = "is damaged"
 
     def piece(self, number: int, *, check: bool) -> ParsedPiece | None:
-        """A piece, its arrays in the mapped file; check: None if they are not what was written."""
+        """Return a piece with arrays in the mapped file, or None; check: also None if the arrays are damaged."""
         part = self.parts[number]
         if check and _checksum(np.frombuffer(self.map, "<i8", part["words"], part["at"])) != part["sum"]:
             return None
@@ -97,21 +97,21 @@ def _cache_header(key: bytes) -> bytes:
 
 
 def _checksum(words: Array) -> str:
-    """A digest of the sums of 1,024 words each: a changed, lost or moved stretch shows, at the speed of memory."""
+    """Return a digest of the sums of 1,024 words each: it detects changed, lost or moved blocks at the speed of memory."""
     cut = len(words) // _GROUP * _GROUP
     sums = np.append(words[:cut].reshape(-1, _GROUP).sum(axis=1), words[cut:].sum())
     return hashlib.sha256(sums.astype("<i8").tobytes()).hexdigest()
 
 
 class CacheWriter:
-    """Pieces into a file that is being made."""
+    """A writer of pieces to a new file."""
 
     def __init__(self, file: BinaryIO, key: bytes) -> None:
         self.file, self.parts = file, list[dict[str, Any]]()
         file.write(_cache_header(key))
 
     def add(self, piece: ParsedPiece) -> None:
-        """Write a piece behind the others."""
+        """Append a piece."""
         at, arrays, shapes = self.file.tell(), list[Array](), []
         for rows in piece.blocks:
             shapes.append([len(rows[2]), len(rows[1]), rows[3] is not None])
@@ -133,7 +133,7 @@ class CacheWriter:
 
 @contextmanager
 def write_cache(path: str, key: bytes) -> Iterator[CacheWriter]:
-    """A new file of parsed text, which replaces one that there is when the body has succeeded."""
+    """Create a new file of parsed text, which replaces an existing one when the body has succeeded."""
     with atomic_file(path) as temporary, open(temporary, "wb") as file:
         writer = CacheWriter(file, key)
         yield writer

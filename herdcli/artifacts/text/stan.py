@@ -1,8 +1,8 @@
-"""CmdStan's CSV: draws, and its diagnostic file with gradients, between lines of comments.
+"""CmdStan's CSV: draws, and its diagnostic file with gradients, with comment lines in between.
 
-Columns NAME__ are the sampler's own and are left out unless they are asked for, as are draws of the warm-up.  A diagnostic file has the
-draws on the unconstrained scale, momenta p_NAME, which are left out, and gradients g_NAME.  These are of the potential −log p; here they
-are ∇ log p.
+Columns NAME__ are the sampler's own and are left out unless requested, as are warm-up draws.  A diagnostic file has the
+draws on the unconstrained scale, momenta p_NAME, which are left out, and gradients g_NAME.  The file has gradients of the potential
+−log p; they are returned as ∇ log p.
 Source: the CmdStan guide on CSV output; the sign is that of stan/mcmc/hmc/hamiltonians/base_hamiltonian.hpp.
 """
 
@@ -25,13 +25,13 @@ _ADAPTED = b"# Adaptation terminated"
 
 
 def is_stan(head: bytes) -> bool:
-    """Does a file begin as CmdStan's do?"""
+    """Return whether a file begins like CmdStan's."""
     first = next((line for line in head.split(b"\n") if line.strip() and not line.startswith(b"#")), b"")
     return first.startswith(b"lp__,") and (b"stan_version_major" in head or b",accept_stat__" in first)
 
 
 def read(stream: BinaryIO, head: bytes, *, where: str, options: LoadOptions) -> Dataset:
-    """The data set of a stream that begins with head."""
+    """Read the data set of a stream that begins with head."""
     import pyarrow as pa
 
     raw = stream.read()
@@ -53,7 +53,7 @@ def _read_batches(text: bytes, where: str, options: LoadOptions) -> list[Any]:
 
 
 def _parameter_columns(table: Any, where: str, options: LoadOptions) -> Any:
-    """The columns of parameters, and of their gradients with the sign of ∇ log p."""
+    """Return the columns of parameters, and of their gradients with the sign of ∇ log p."""
     names = [name for name in table.column_names if not name.endswith("__") and not name.startswith(("p_", "g_"))]
     others = {name for name in table.column_names if not name.endswith("__")} - set(names)
     momenta = {f"p_{name}" for name in names}

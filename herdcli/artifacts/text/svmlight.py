@@ -1,6 +1,6 @@
 """svmlight text: a label, then index:value pairs, a row per line.  `# comment` and `qid:` are ignored.
 
-Indices count from 1, in any order; if one is 0 they are taken to count from 0.  d is the largest index.  NaN and infinity are
+Indices count from 1, in any order; if an index is 0, all are assumed to count from 0.  d is the largest index.  NaN and infinity are
 values that the command may refuse.
 Source: Joachims (1999), SVM-light input format.
 """
@@ -21,22 +21,22 @@ from herdcli.errors import DataError
 from herdcli.schema import Array
 
 BLOCK = 1 << 22
-ROOM = 18  # bytes of numbers that the parser makes room for, for each byte of a block of text
-BAD_LABEL = 1  # of the codes of `fast.parse_text`: all others are of a pair
-LISTED = 5  # labels in a line
+ROOM = 18  # bytes of numbers that the parser allocates for each byte of text
+BAD_LABEL = 1  # the code of `fast.parse_text` for a wrong label; all other codes are about a pair
+LISTED = 5  # labels in a message
 
 
 def read_dataset(stream: BinaryIO, *, where: str, note: Callable[[str], None], limit: int | None = None) -> Dataset:
-    """The data set of svmlight text.  limit: bytes that it may take."""
+    """Read the data set of svmlight text.  limit: the most bytes that it may take."""
     X, labels = parse_svmlight(stream, where=where, limit=limit)
     return assemble_dataset(X, {"y": labels}, {}, where=where, note=note)
 
 
 def parse_svmlight(stream: BinaryIO, *, where: str, limit: int | None = None) -> tuple[Any, Array]:
-    """CSR rows (n, d) and float64 labels (n,) of svmlight text, parsed block by block as it arrives.
+    """Return CSR rows (n, d) and float64 labels (n,) of svmlight text, parsed block by block as it arrives.
 
-    Raises DataError at the first line that is wrong, with its number, and where there is no line of data, no feature at all, or an
-    index named twice by a row.
+    Raises DataError with the number of the first wrong line, and if there is no line of data, no feature, or a
+    repeated index in a row.
     """
     found: list[tuple[Array, ...]] = []
     label = weight = value = np.empty(0)
@@ -44,7 +44,7 @@ def parse_svmlight(stream: BinaryIO, *, where: str, limit: int | None = None) ->
     line = 0
     for block in _line_blocks(stream):
         check_line_length(len(block), limit, where)
-        most = len(block) // 2 + 2  # a row and an entry take two bytes at least
+        most = len(block) // 2 + 2  # a row and an entry have at least two bytes
         if len(label) < most:
             label, weight, value = np.empty(most), np.empty(most), np.empty(most)
             pointer, index = np.empty(most + 1, np.int64), np.empty(most, np.int32)
@@ -61,13 +61,13 @@ def parse_svmlight(stream: BinaryIO, *, where: str, limit: int | None = None) ->
 
 
 def check_line_length(size: int, limit: int | None, where: str) -> None:
-    """Raise DataError for a line that is longer than others ever are, if the numbers in it could take more than the limit."""
+    """Raise DataError for an unusually long line if its numbers could need more memory than the limit."""
     if limit is not None and size > 2 * BLOCK and ROOM * size > limit:
         memory_budget.require_memory(ROOM * size, limit, where=f"{where}: a line of {size:,} bytes".replace(",", " "))
 
 
 def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Whole lines, about 4 MB at a time."""
+    """Yield whole lines, about 4 MB at a time."""
     rest = b""
     while piece := stream.read(BLOCK):
         whole, newline, tail = piece.rpartition(b"\n")
@@ -81,7 +81,7 @@ def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _parse_error(token: bytes, code: int, line: int, where: str) -> DataError:
-    """The error for the token that the parser stopped at."""
+    """Return the error for the token at which the parser stopped."""
     shown, expected = token.decode("utf-8", "replace")[:40], "a label" if code == BAD_LABEL else "index:value"
     hint = "other text is read with --input-format csv"
     return DataError(f"line {line} has {shown!r} where {expected} was expected", where=where, hint=hint)
@@ -92,7 +92,7 @@ def _csr_matrix(columns: Array, values: Array, lengths: Array, where: str) -> An
 
     if not len(columns):
         raise DataError("the rows have no features", where=where, hint="write each line as: LABEL INDEX:VALUE …")
-    columns -= 1 if columns.min() == 1 else 2  # the parser, told that 0 is an index, gives that one as 1
+    columns -= 1 if columns.min() == 1 else 2  # after an index 0, the parser returns that index as 1
     pointer = np.concatenate(([0], np.cumsum(lengths)))
     if (np.isfinite(values) & (values == np.round(values)) & (np.abs(values) <= 2**53)).all():
         values = shrink_integers(values)
@@ -105,9 +105,9 @@ def _csr_matrix(columns: Array, values: Array, lengths: Array, where: str) -> An
 
 
 def write(path: Any, data: Dataset) -> None:
-    """Write a data set as svmlight text, indices from 1, zeros left out.
+    """Write a data set as svmlight text, with indices from 1 and without zeros.
 
-    Labels are the integers of `y`, or the class names where those are numbers; 0 without labels.
+    Labels are the integers of `y`, or the class names if those are numbers; 0 without labels.
     """
     labels = _label_texts(data)
     with open(path, "w", encoding="ascii") as out:
@@ -118,7 +118,7 @@ def write(path: Any, data: Dataset) -> None:
 
 
 def _are_whole_numbers(names: list[str]) -> bool:
-    """Are names whole numbers, none of them in two ways as 01 and 1?"""
+    """Return whether names are whole numbers, none of them in two spellings such as 01 and 1."""
     return all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names)
 
 
@@ -131,14 +131,14 @@ def _label_texts(data: Dataset) -> list[str]:
 
 
 def write_warnings(value: Any) -> Iterator[str]:
-    """What a reader of the text cannot know."""
+    """Yield warnings about information that the text does not contain."""
     if isinstance(value, Dataset) and value.y is not None and value.class_names and not _are_whole_numbers(value.class_names):
         names = ", ".join(f"{place} for '{name}'" for place, name in enumerate(value.class_names[:LISTED]))
         yield f"svmlight labels are numbers: {names}{', …' if len(value.class_names) > LISTED else ''}"
 
 
 def _nonzero_entries(data: Dataset, row: int) -> tuple[Array, Array]:
-    """Columns and values of a row's entries that are not zero."""
+    """Return the columns and values of a row's nonzero entries."""
     if data.is_sparse:
         part = slice(data.X.indptr[row], data.X.indptr[row + 1])
         kept = data.X.data[part] != 0

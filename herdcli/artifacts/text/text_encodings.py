@@ -1,4 +1,4 @@
-"""Text in another encoding than UTF-8: as it is declared, by its byte order mark, or guessed and reported."""
+"""Text in encodings other than UTF-8: declared, detected from a byte order mark, or guessed and reported."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from herdcli.errors import DataError
 
 MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 CONTROL = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b") + b"\x7f"
-WINDOWS = set(range(0x80, 0xA0)) - {0x81, 0x8D, 0x8F, 0x90, 0x9D}  # codes of cp1252 that latin-1 has no characters for
+WINDOWS = set(range(0x80, 0xA0)) - {0x81, 0x8D, 0x8F, 0x90, 0x9D}  # codes of cp1252 that are not characters in latin-1
 XML = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["'][A-Za-z0-9._-]+["']""")
-LEAST = 8  # bytes that a guess needs
+LEAST = 8  # bytes needed for a guess
 
 
 def guess_encoding(head: bytes) -> str | None:
-    """The encoding of a text other than UTF-8 by its first bytes; None for UTF-8, for no text, and for XML that declares its own."""
+    """Return the encoding of a text other than UTF-8 by its first bytes; None for UTF-8, for binary data, and for declared XML."""
     for mark, name in MARKS:
         if head.startswith(mark):
             return name
@@ -40,14 +40,14 @@ def _is_utf8(head: bytes) -> bool:
 
 
 def _is_damaged_utf8(head: bytes) -> bool:
-    """Has a text as many characters of UTF-8 beyond ASCII as bytes that are none?"""
+    """Return whether a text has at least as many non-ASCII characters of UTF-8 as invalid bytes."""
     text = head.decode("utf-8", "replace")
     faults = text.count("\ufffd")
     return sum(character > "\x7f" for character in text) - faults >= max(faults, 1)
 
 
 def _guess_utf16(head: bytes) -> str | None:
-    """UTF-16 without a mark: ASCII with a zero in every second byte."""
+    """Detect UTF-16 without a byte order mark: ASCII with a zero in every second byte."""
     first = head[: 1 << 12]
     first = first[: len(first) // 2 * 2]
     if len(first) < LEAST:
@@ -61,7 +61,7 @@ def _guess_utf16(head: bytes) -> str | None:
 
 
 def _is_plain_text(head: bytes, encoding: str) -> bool:
-    """Are bytes in an encoding letters, digits and signs alone, with a line end, and a good part of them ASCII?"""
+    """Return whether decoded bytes are only letters, digits and punctuation, with a line end, and largely ASCII."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     ascii_part = sum(character < "\x80" for character in text)
     strange = any(unicodedata.category(character) in ("Cc", "Cn", "Co", "Cs") and character not in "\t\r\n\f" for character in text)
@@ -69,7 +69,7 @@ def _is_plain_text(head: bytes, encoding: str) -> bool:
 
 
 def decode_to_utf8(stream: Any, encoding: str, *, where: str) -> BinaryIO:
-    """A stream of text in UTF-8.  Raises DataError, as it is read, where the text is not in the encoding."""
+    """Return a stream of text in UTF-8.  Raises DataError during reading if the text is not in the encoding."""
     decoder = codecs.getincrementaldecoder(encoding)()
 
     def change(piece: bytes, last: bool) -> bytes:

@@ -1,6 +1,6 @@
-"""Numbers in columns of text: read in the dialect that was declared, else refused with the options that read them.
+"""Numbers in columns of text: read in the declared dialect, else refused with the options that would read them.
 
-A column whose cells are mostly numbers is never taken for text: the first cell that is none is named.
+A column whose cells are mostly numbers is never taken for text: its first cell that is not a number is reported.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from herdcli.artifacts.text import number_formats
 from herdcli.artifacts.text.number_formats import MARKS, format_number, parse_number, parse_plain_number
 from herdcli.errors import DataError
 
-SAMPLE = 1000  # first cells, and as many from all over the column, that tell numbers from text
+SAMPLE = 1000  # cells that distinguish numbers from text: the first ones, and as many from the whole column
 MISTYPED_HINT = "write numbers as 1.5 or 1e-3: correct the cell or the decimal commas, or remove the column"
 
 
 def parse_columns(columns: Mapping[str, Any], where: str, options: LoadOptions, *, required: bool) -> dict[str, Any]:
-    """Those of some pyarrow columns of text that are numbers, as columns of float64; cells without a value are NaN.
+    """Return the numeric ones among some pyarrow columns of text, as columns of float64; cells without a value are NaN.
 
-    required  columns that are mostly numbers must be numbers altogether; else they stay text.
-    Raises DataError for a cell that is no number in such a column, and for a missing value where there may be none.
+    required  columns that are mostly numbers must be entirely numeric; otherwise they stay text.
+    Raises DataError for a cell that is not a number in such a column, and for a missing value where none is allowed.
     """
     found: dict[str, Any] = {}
     read_as: list[str] = []
@@ -59,7 +59,7 @@ def parse_columns(columns: Mapping[str, Any], where: str, options: LoadOptions, 
 
 
 def _refuse_quantities(texts: list[str], column: Any, name: str, where: str) -> None:
-    """Raise DataError for a column of numbers with a unit, but for few that occur again, which may be classes."""
+    """Raise DataError for a column of numbers with a unit, except for a few repeated values, which may be classes."""
     if 2 * len(set(texts)) > len(texts) and (unit := number_formats.common_unit(texts)) is not None:
         row, cell = next((row, text) for row, text in enumerate(column.to_pylist()) if text and unit in text)
         hint = f"remove '{unit}' from all cells, or --drop {name}"
@@ -84,7 +84,7 @@ def _shorten_list(items: Sequence[str]) -> str:
 
 
 def _sample_cells(column: Any) -> list[str]:
-    """The first cells of a column, and cells from all over it."""
+    """Return the first cells of a column, and cells from the whole column."""
     first = column.slice(0, SAMPLE).to_pylist()
     if len(column) > SAMPLE:
         places = np.linspace(SAMPLE, len(column) - 1, min(SAMPLE, len(column) - SAMPLE)).astype(np.int64)
@@ -93,7 +93,7 @@ def _sample_cells(column: Any) -> list[str]:
 
 
 def _parse_cells(texts: list[str | None], name: str, where: str, options: LoadOptions, *, required: bool) -> list[float] | None:
-    """Every cell as a number, NaN for none; None for a column that may stay text and is no column of numbers."""
+    """Return every cell as a number, NaN if missing; None for a column that may stay text and is not numeric."""
     values = [float("nan") if text is None or not text.strip() else parse_number(text, options.dialect) for text in texts]
     wrong = [row for row, value in enumerate(values) if value is None]
     faulty = [row for row in wrong if (texts[row] or "").strip() not in MARKS]
@@ -109,7 +109,7 @@ def _parse_cells(texts: list[str | None], name: str, where: str, options: LoadOp
 
 
 def _dialect_hint(texts: list[str | None], faulty: list[int], options: LoadOptions) -> str:
-    """The options that read the cells which are no numbers as they are, and the first cell that these do not read either."""
+    """Return a hint with the options that read the faulty cells, and the first cell that they do not read either."""
     cells = [texts[row] or "" for row in faulty]
     best = number_formats.propose_dialect(cells[:SAMPLE], options.dialect)
     first = parse_number(cells[0], best.dialect)

@@ -1,6 +1,6 @@
-"""CSV of very many columns: all cells parsed as one column, since pyarrow takes nine kilobytes for each column that it reads by itself.
+"""CSV of very many columns: all cells are parsed as one column, since pyarrow needs nine kilobytes for each column.
 
-The table is that of pyarrow: whole numbers, real numbers and empty columns come from the one pass, the others are read again by pyarrow.
+The table is the same as pyarrow's: whole numbers, real numbers and empty columns come from this pass; pyarrow reads the others again.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from herdcli.artifacts.text.opened_csv import OpenedCsv
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
-WIDE = 1000  # columns from which on they are parsed as one
-EACH = 9000  # bytes that pyarrow takes for a column
-CELLS = 1 << 21  # that are parsed at one time
+WIDE = 1000  # number of columns from which they are parsed as one
+EACH = 9000  # bytes that pyarrow needs for a column
+CELLS = 1 << 21  # cells parsed at one time
 WHOLE = r"^[ \t]*[-+]?\d+[ \t]*$"
 REAL = r"^[ \t]*[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:inf|infinity|nan))[ \t]*$"
 WIDTH_HINT = "each line needs as many values as the first"
 
 
 def read_table(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> Any:
-    """The table of an opened text, by pyarrow or, where it is wide and has no quotes, by one column of all cells."""
+    """Return the table of an opened text, read by pyarrow or, if it is wide and has no quotes, as one column of all cells."""
     from pyarrow import csv
 
     width = opened_csv.head.width
@@ -41,7 +41,7 @@ def read_table(opened_csv: OpenedCsv, where: str, options: LoadOptions) -> Any:
 
 
 def _headerless_options(opened_csv: OpenedCsv) -> Any:
-    """How pyarrow reads the rows alone."""
+    """Return pyarrow's options for reading the rows only."""
     from pyarrow import csv
 
     given = opened_csv.options[0]
@@ -51,7 +51,7 @@ def _headerless_options(opened_csv: OpenedCsv) -> Any:
 
 
 def _rows_text(opened_csv: OpenedCsv) -> bytes:
-    """The rows: all lines below the titles."""
+    """Return the rows: all lines below the titles."""
     raw: bytes = opened_csv.stream.read().removeprefix(b"\xef\xbb\xbf")
     raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     at = 0
@@ -63,7 +63,7 @@ def _rows_text(opened_csv: OpenedCsv) -> bytes:
 
 
 class _WideReader:
-    """Rows of many cells.  shape  rows and columns."""
+    """A reader of rows of many cells.  shape  rows and columns."""
 
     def __init__(self, raw: bytes, opened_csv: OpenedCsv, where: str) -> None:
         self.separator = opened_csv.head.separator.encode()
@@ -75,7 +75,7 @@ class _WideReader:
                 raise DataError(f"row {row} has {cells} values, expected {len(self.names)}", where=where, hint=WIDTH_HINT)
 
     def table(self) -> Any:
-        """The table of all rows."""
+        """Return the table of all rows."""
         import pyarrow as pa
 
         width = len(self.names)
@@ -99,7 +99,10 @@ class _WideReader:
         return pa.Table.from_arrays(columns, names=self.names)
 
     def _parse_block(self, lines: list[bytes], width: int) -> tuple[Array, Array, Array, Array]:
-        """Of a block: values (width, rows), which are missing, which columns have whole numbers alone, and which have other text."""
+        """Parse a block, and return its values (width, rows) and the missing ones.
+
+        Also return the columns of whole numbers only, and the columns with other text.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
         from pyarrow import csv
@@ -121,7 +124,7 @@ class _WideReader:
         return values, absent, np.asarray(is_whole.all(axis=1)), np.asarray(worded.any(axis=1))
 
     def _again(self, columns: Array) -> dict[int, Any]:
-        """Some columns as pyarrow reads them."""
+        """Read some columns again by pyarrow."""
         from pyarrow import csv
 
         if not len(columns):
@@ -136,14 +139,14 @@ class _WideReader:
 
 
 def _truth_values(found: Any) -> Array:
-    """A column of truth values as a vector, false where there is none."""
+    """Return a column of truth values as a vector, false for missing values."""
     import pyarrow.compute as pc
 
     return to_numpy(pc.fill_null(found, False))
 
 
 def _typed_column(values: Array, absent: Array, whole: bool) -> Any:
-    """One column: of nothing, of whole numbers or of real numbers."""
+    """Return one column: empty, or of whole numbers, or of real numbers."""
     import pyarrow as pa
 
     gaps = absent if absent.any() else None

@@ -1,6 +1,6 @@
-"""Labels of a text that are whole numbers as far as its first lines show: read as bytes, and numbers once no 01 is among all of them.
+"""Labels that look like whole numbers in the first lines of a text: read as bytes, and converted to numbers if no label is like 01.
 
-01 and 1 would be one number and are two labels, wherever in a file the zeros come.
+01 and 1 would be the same number but are two labels, no matter where in a file the zeros occur.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ PADDED = r"^[ \t]*0[0-9]+[ \t]*$"
 
 
 def leading_zero_message(first: str) -> str:
-    """What is said of labels with leading zeros."""
+    """Return the message about labels with leading zeros."""
     return f"labels such as {first} are read as text, so {first} and {first.lstrip('0') or '0'} are two"
 
 
 def first_padded(column: Any) -> str | None:
-    """The first value with leading zeros of a column of bytes."""
+    """Return the first value with leading zeros in a column of bytes."""
     import pyarrow.compute as pc
 
     # Most columns have no value of two or more bytes that begins with 0 or a blank; only such ones are looked at closely.
@@ -31,7 +31,7 @@ def first_padded(column: Any) -> str | None:
 
 
 def decode_texts(column: Any) -> Any:
-    """A column of bytes as texts, as it is where it is not UTF-8."""
+    """Return a column of bytes as texts; unchanged if it is not UTF-8."""
     import pyarrow as pa
 
     try:
@@ -41,9 +41,9 @@ def decode_texts(column: Any) -> Any:
 
 
 def convert_labels(column: Any, nulls: list[str]) -> Any:
-    """A column of bytes with the type that pyarrow's reader finds for all of it: whole numbers, truth values, real numbers, or texts.
+    """Return a column of bytes with the type that pyarrow's reader finds for it: whole numbers, truth values, real numbers, or texts.
 
-    nulls  texts that stand for no value.
+    nulls  texts that mean a missing value.
     """
     import pyarrow as pa
 
@@ -51,7 +51,7 @@ def convert_labels(column: Any, nulls: list[str]) -> Any:
     if not pa.types.is_string(read.type):
         return column
     try:
-        return read.cast(pa.int64())  # nothing is missing, and no blank stands beside a number: the common case
+        return read.cast(pa.int64())  # no missing values and no blanks around numbers: the common case
     except pa.ArrowInvalid:
         values = _without_nulls(read, nulls)
     for kind in (pa.int64(), pa.bool_(), pa.float64()):
@@ -63,7 +63,7 @@ def convert_labels(column: Any, nulls: list[str]) -> Any:
 
 
 def convert_batch_labels(column: Any, nulls: list[str], kind: Any, name: str, where: str) -> Any:
-    """One batch of such a column, of the type that the first batch has."""
+    """Return one batch of such a column, with the type of the first batch."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""How figures are made: the settings that kinds of artifacts share."""
+"""Settings of the evaluation that several kinds of artifacts share."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from herdcli.records import dataclass
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """How figures are made.
+    """The settings for computing metrics.
 
-    calibrate    rows that the classifier is fitted on; `auto`: cross-fit if the artifact has cross-fitted energies, else valid.
+    calibrate    rows that calibrate the classifier; `auto`: cross-fit if the artifact has cross-fitted energies, else valid.
     mlr_penalty  L2 penalty of the multinomial logistic regression, `auto`: 5-fold cross-validation.
     likelihood   `auto`: exact if the smaller layer has at most 25 units, else annealed populations;
-                 `ais`: plain annealed importance sampling; `none`: no likelihood, of models that tell classes.
-    temperatures  of `ais`, the most of annealed populations; None: 1000 and 5000.
-    unit         of log-likelihoods and lengths of codes.
-    reverse      anneal back as well, for a second estimate that errs to the other side.
+                 `ais`: plain annealed importance sampling; `none`: no likelihood, for models that classify.
+    temperatures  their number for `ais`, and the largest number for annealed populations; None: 1000 and 5000.
+    unit         the unit of log-likelihoods and code lengths.
+    reverse      also anneal from the model to the base, for a second estimate with the opposite bias.
     """
 
     calibrate: Literal["auto", "valid", "cross-fit"] = "auto"
@@ -31,6 +31,6 @@ class EvaluationSettings:
     unit: Literal["nats", "bits"] = "nats"
 
     def require_likelihood(self) -> None:
-        """Raise BadUsage where none is wanted of a model that is judged by nothing else."""
+        """Raise BadUsage if no likelihood is wanted, for a model that has no other metric."""
         if self.likelihood == "none":
             raise BadUsage("--likelihood none is for models of classes, and of rows with labels", hint="leave it out")

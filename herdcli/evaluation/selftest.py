@@ -1,6 +1,6 @@
-"""Known answers, found anew on the user's machine: closed forms, enumerations, one method against another.
+"""Known answers, computed again on the user's machine: closed forms, enumerations, comparisons of methods.
 
-Each function yields answers of one topic.  They are small enough for the whole to take seconds.
+Each function yields the answers of one topic.  The problems are small, so all of them take only seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class KnownAnswer:
-    """What was computed, what it must be, and how far apart the two may be."""
+    """A computed value, its known value, and the allowed difference."""
 
     claim: str
     source: str
@@ -39,7 +39,7 @@ def _generator(step: int) -> np.random.Generator:
 
 
 def check_compiled_loops() -> Iterator[KnownAnswer]:
-    """The compiled loops against their NumPy twins, where they were compiled."""
+    """Yield comparisons of the compiled loops with their NumPy versions, if they were compiled."""
     from herdcli.herding import dynamics
     from herdcli.herding.binary_features import pack_rows
 
@@ -63,7 +63,7 @@ def check_compiled_loops() -> Iterator[KnownAnswer]:
 
 
 def check_boltzmann_machines() -> Iterator[KnownAnswer]:
-    """Partition functions by enumerating one layer, the other, and by annealing."""
+    """Yield partition functions from enumerating one layer, from enumerating the other, and from annealing."""
     from herdcli.rbm.likelihood import annealed_importance, enumeration
     from herdcli.rbm.model import Harmonium
     from herdcli.rbm.units import unit_family
@@ -86,7 +86,7 @@ def check_boltzmann_machines() -> Iterator[KnownAnswer]:
 
 
 def check_herding() -> Iterator[KnownAnswer]:
-    """Welling's first proposition, and a bit with a rational mean."""
+    """Yield checks of Welling's first proposition, and of a bit with a rational mean."""
     from herdcli.herding import dynamics, visible_herding
     from herdcli.herding.binary_features import pack_rows
 
@@ -108,7 +108,7 @@ def check_herding() -> Iterator[KnownAnswer]:
 
 
 def check_quadrature() -> Iterator[KnownAnswer]:
-    """Kernel herding under Bernoulli kernels, whose answers are known."""
+    """Yield checks of kernel herding under Bernoulli kernels, whose answers are known."""
     from herdcli.quadrature import selection, selection_problem
     from herdcli.quadrature.input_preparation import uniform_box
     from herdcli.quadrature.kernels.kernel_parsing import parse_kernel
@@ -124,7 +124,7 @@ def check_quadrature() -> Iterator[KnownAnswer]:
         )
     )
     result = run_algorithm(chosen).done[0]
-    # μ = 0, so that MMD² is the mean of k over pairs; Σ_m B_2(m/n) = B_2/n makes that of n equispaced points k(0, 0)/n².
+    # μ = 0, so MMD² is the mean of k over pairs; Σ_m B_2(m/n) = B_2/n makes it k(0, 0)/n² for n equispaced points.
     own = float(kernel.matrix(grid[:1], grid[:1])[0, 0])
     yield KnownAnswer("MMD of 16 equispaced points, ν = 1", "Bach et al. (2012), 5.1", float(result.mmd[-1]), np.sqrt(own) / 16, 1e-12)
     wrong = float(np.abs(np.sort(result.index[:4]) - [0, 4, 8, 12]).sum() + abs(int(result.index[1]) - 8))
@@ -132,7 +132,7 @@ def check_quadrature() -> Iterator[KnownAnswer]:
 
 
 def check_networks() -> Iterator[KnownAnswer]:
-    """Exact inference two ways, belief propagation on a tree, and two minimisers of one Bethe free energy."""
+    """Yield checks of two methods of exact inference, belief propagation on a tree, and two minimisers of one Bethe free energy."""
     from herdcli.markov import algorithms
     from herdcli.markov.method import InferenceSettings
     from herdcli.markov.model import random_networks
@@ -156,7 +156,7 @@ def check_networks() -> Iterator[KnownAnswer]:
 
 
 def check_online() -> Iterator[KnownAnswer]:
-    """Closed forms of Gaussian herding against numerical minimisers."""
+    """Yield comparisons of closed forms of Gaussian herding with numerical minimisers."""
     from herdcli.online.learners.update_verification import verification_rows
 
     for row in verification_rows(4, 4, SEED):
@@ -166,7 +166,7 @@ def check_online() -> Iterator[KnownAnswer]:
 
 
 def check_components() -> Iterator[KnownAnswer]:
-    """Leapfrog steps run back, and sources found up to order and scale."""
+    """Yield checks of reversed leapfrog steps, and of sources recovered up to order and scale."""
     from herdcli.ica.energy import make_energy
     from herdcli.ica.filters.amari_distance import amari_distance
 
@@ -192,7 +192,7 @@ TOPICS: dict[str, Callable[[], Iterator[KnownAnswer]]] = {
 
 
 def answer_rows(answers: dict[str, list[KnownAnswer]]) -> list[Row]:
-    """One row of a table per answer."""
+    """Return one row of a table per answer."""
     return [
         {"topic": topic, "claim": each.claim, "source": each.source, "found": each.found, "expected": each.expected,
          "tolerance": each.tolerance, "verdict": "ok" if each.right else "WRONG"}

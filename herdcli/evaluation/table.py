@@ -1,4 +1,4 @@
-"""The table of `herd eval`: which metrics a kind has, the bars they must pass, and how a table is written.
+"""The table of `herd eval`: the metrics of a kind, the thresholds that they must pass, and the output formats.
 
 A table is a list of rows, each a dict from column to text, number or None (not available).  Rows of different
 kinds share a table: its columns are theirs in order of first appearance.
@@ -31,7 +31,7 @@ Metrics = Callable[..., Row | list[Row]]
 
 
 def find_metrics(kind: str) -> Metrics:
-    """The metrics of a kind, imported now.  Raises BadUsage for kinds that have none."""
+    """Import and return the metrics function of a kind.  Raises BadUsage for kinds without metrics."""
     path = KINDS[kind].metrics
     if path is None:
         raise BadUsage(
@@ -42,7 +42,7 @@ def find_metrics(kind: str) -> Metrics:
 
 
 def artifact_rows(kind: str, value: Any, settings: Any, *, map: Any = map, progress: Any = None) -> list[Row]:
-    """The rows of one artifact: one of most kinds, several where its kind has them."""
+    """Return the rows of one artifact: one for most kinds, several if its kind has several."""
     found = find_metrics(kind)(value, settings, map=map, progress=progress)
     if isinstance(found, list):
         return found
@@ -52,19 +52,19 @@ def artifact_rows(kind: str, value: Any, settings: Any, *, map: Any = map, progr
 
 
 def all_columns(rows: Sequence[Row]) -> list[str]:
-    """All columns of the rows, in order of first appearance."""
+    """Return all columns of the rows, in order of first appearance."""
     return list(dict.fromkeys(column for row in rows for column in row))
 
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table by columns, text as strings, numbers as float64 with NaN where there is none: version 1 of the `report` artifact.
+    """A table by columns, text as strings, numbers as float64 with NaN for missing values: version 1 of the `report` artifact.
 
     Its column `log_z` says in words how log Z was found, and columns may be empty in all rows.
     """
 
     table: dict[str, Array]
-    document: str = "eval"  # what the table reports on
+    document: str = "eval"  # the subject of the table
 
     def upgrade(self) -> Report:
         """The same report without empty columns, and with words about log Z under `log_z_method`."""
@@ -78,7 +78,7 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class Report(ReportTable):
-    """The `report` artifact, whose column `log_z` is a number wherever there is one."""
+    """The `report` artifact, in which a column `log_z` is numeric."""
 
 
 def build_report(rows: Sequence[Row], document: str = "eval") -> Report:
@@ -96,9 +96,9 @@ def build_report(rows: Sequence[Row], document: str = "eval") -> Report:
 
 
 def report_rows(value: Report) -> list[Row]:
-    """The rows of a `report` artifact: the inverse of `build_report`, empty text and NaN as None.
+    """Return the rows of a `report` artifact: the inverse of `build_report`, with empty text and NaN as None.
 
-    Raises DataError unless all columns are one-dimensional and of one length.
+    Raises DataError unless all columns are one-dimensional and of equal length.
     """
     shapes = {column.shape for column in value.table.values()}
     if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
@@ -128,7 +128,7 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Requirement:
-    """A bar such as `error<0.05`: column, one of < <= > >= ==, number."""
+    """A requirement such as `error<0.05`: column, one of < <= > >= ==, number."""
 
     column: str
     comparison: str
@@ -138,7 +138,10 @@ class Requirement:
         return f"{self.column}{self.comparison}{self.bound:g}"
 
     def missed(self, rows: Sequence[Row]) -> list[str]:
-        """One message per row that misses the bar; a missing value misses it.  Raises BadUsage for unknown columns and text."""
+        """Return one message per row that misses the requirement, also for a missing value.
+
+        Raises BadUsage for unknown columns and text.
+        """
         columns = all_columns(rows)
         if self.column not in columns:
             close = get_close_matches(self.column, columns, n=1)
@@ -157,7 +160,7 @@ class Requirement:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse `error<0.05`.  Raises BadUsage with the form expected."""
+    """Parse `error<0.05`.  Raises BadUsage that shows the expected form."""
     match = re.fullmatch(r"\s*([A-Za-z_][\w. -]*?)\s*(<=|>=|==|<|>)\s*(\S+)\s*", text)
     try:
         bound = float(match[3]) if match else math.nan
@@ -169,7 +172,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def figure_name(text: str) -> str:
-    """The name of a figure as columns have it, from that on a terminal: log_likelihood of `log-likelihood`."""
+    """Return the column name of a metric from its display name: log_likelihood for `log-likelihood`."""
     return re.sub(r"[ -]+", "_", text.strip())
 
 
@@ -180,7 +183,7 @@ DIGITS = 4  # significant digits on a terminal
 
 
 def display_value(value: Value, digits: int = 6) -> str:
-    """A value for people: so many significant digits, '' for a missing one."""
+    """Return a value for display, with `digits` significant digits; '' for a missing value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
@@ -189,14 +192,14 @@ def display_value(value: Value, digits: int = 6) -> str:
 
 
 def exact_value(value: Value) -> str:
-    """A value for machines: a number that reads back as the same float64, '' for a missing one."""
+    """Return a value for programs: a number that reads back as the same float64, '' for a missing value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def to_tsv(rows: Sequence[Row]) -> str:
-    """Tab-separated with a header line; tabs and line ends inside text become blanks."""
+    """Return tab-separated text with a header line; tabs and line ends inside text become blanks."""
     columns = all_columns(rows)
     lines = [columns] + [[exact_value(row.get(column)) for column in columns] for row in rows]
     return "".join("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in line) + "\n" for line in lines)
@@ -212,13 +215,13 @@ def to_csv(rows: Sequence[Row]) -> str:
     return target.getvalue()
 
 
-TRUTHS = {"converged"}  # columns of yes or no, which are 1 and 0 in tables of numbers
+TRUTHS = {"converged"}  # columns of yes or no, which are 1 and 0 in numeric tables
 
 
 def to_json(rows: Sequence[Row]) -> str:
-    """A list of objects with every column of their kind; null for missing and non-finite values.
+    """Return a JSON list of objects with every column of their kind; null for missing and non-finite values.
 
-    After `verdict` comes its `verdict_code`.
+    Each `verdict` is followed by its `verdict_code`.
     """
     rows = [_with_verdict_code(row) for row in rows]
     columns = {group[0].get("kind"): all_columns(group) for group in split_by_kind(rows)}
@@ -233,7 +236,7 @@ def to_json(rows: Sequence[Row]) -> str:
 
 
 def _with_verdict_code(row: Row) -> Row:
-    """The row with the code of its verdict after it; as it is without one."""
+    """Return the row with the code of its verdict after it; unchanged without a verdict."""
     found: Row = {}
     for column, value in row.items():
         found[column] = value
@@ -243,14 +246,14 @@ def _with_verdict_code(row: Row) -> Row:
 
 
 def _table_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[bool]]:
-    """Header, cells for people, and which columns hold numbers (set to the right)."""
+    """Return header, display cells, and the columns with numbers (which are right-aligned)."""
     columns = all_columns(rows)
     numeric = [not any(isinstance(row.get(column), str) for row in rows) for column in columns]
     return columns, [[display_value(row.get(column)) for column in columns] for row in rows], numeric
 
 
 def split_by_kind(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each kind, kinds in order of first appearance: a table each, where each has columns of its own."""
+    """Return the rows of each kind, kinds in order of first appearance: a separate table for each."""
     groups: dict[Value, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.get("kind"), []).append(row)
@@ -258,13 +261,13 @@ def split_by_kind(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def drop_empty_columns(rows: Sequence[Row]) -> list[Row]:
-    """The rows without the columns that are empty in all of them."""
+    """Return the rows without the columns that are empty in all of them."""
     kept = [column for column in all_columns(rows) if any(exact_value(row.get(column)) for row in rows)]
     return [{column: row.get(column) for column in kept} for row in rows]
 
 
 def kinds_of(rows: Sequence[Row]) -> int:
-    """How many kinds of artifacts the rows are of."""
+    """Return the number of kinds of artifacts among the rows."""
     return len({row.get("kind") for row in rows})
 
 
@@ -272,7 +275,7 @@ LONG = ("file", "kind", "figure", "value")
 
 
 def to_long_rows(rows: Sequence[Row]) -> list[Row]:
-    """A row for each figure that there is: file, kind, its name and its value, as text where it is one."""
+    """Return a row for each metric that is not missing: file, kind, its name and its value, as text if it is text."""
     return [
         dict(zip(LONG, (row.get("file"), row.get("kind"), name, value), strict=True))
         for row in rows
@@ -282,12 +285,12 @@ def to_long_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def program_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows for programs: without columns that are empty in all of them, and of several kinds a row for each figure."""
+    """Return the rows for programs: without empty columns; for several kinds, one row for each metric."""
     return drop_empty_columns(rows) if kinds_of(rows) < 2 else to_long_rows(rows)
 
 
 def to_aligned_text(rows: Sequence[Row]) -> str:
-    """For a terminal: a table a kind, columns of equal width and none empty, four digits, '–' for missing values."""
+    """Return text for a terminal: a table per kind, aligned columns, none of them empty, four digits, '–' for missing values."""
     return "\n".join(_align_table(drop_empty_columns(group)) for group in split_by_kind(rows))
 
 
@@ -306,7 +309,7 @@ def _align_table(rows: Sequence[Row]) -> str:
 
 
 def to_markdown(rows: Sequence[Row]) -> str:
-    """A pipe table, numbers to the right."""
+    """Return a Markdown pipe table with numbers right-aligned."""
     columns, cells, numeric = _table_cells(rows)
     lines = [[_escape_markdown(name) for name in columns], ["---:" if right else "---" for right in numeric]] + [
         [_escape_markdown(cell) for cell in line] for line in cells
@@ -322,7 +325,7 @@ LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textascii
 
 
 def to_latex(rows: Sequence[Row]) -> str:
-    """A tabular with \\hline rules, numbers to the right; needs no package."""
+    """Return a LaTeX tabular with \\hline rules and numbers right-aligned, which needs no package."""
 
     def escape(text: str) -> str:
         return "".join(LATEX.get(character, character) for character in text.replace("\n", " "))

@@ -1,5 +1,7 @@
-"""What helps against each finding of a verdict, where its kind has no advice of its own (`kinds`), and the words by which a command may
-have said the same already."""
+"""Advice for each finding of a verdict, for kinds without their own advice (`kinds`).
+
+The module also has the words by which a command may have reported the same finding already.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ ADVICE = {
 }
 
 
-# what a command says itself where it ends with this verdict
+# the command's own message for a run that ends with this verdict
 TOLD = {
     "not converged": "converge",
     "chains disagree": "the chains of",

@@ -1,11 +1,11 @@
-"""Stable codes of verdicts for scripts: the words of a finding may change, its code does not.
+"""Stable codes of verdicts for scripts: the text of a finding may change, but not its code.
 
-`herd eval --format json` writes them in `verdict_code`, beside the words in `verdict`.
+`herd eval --format json` writes them in `verdict_code`, next to the text in `verdict`.
 """
 
 from __future__ import annotations
 
-SEPARATOR = "; "  # of the findings of a verdict, and of their codes
+SEPARATOR = "; "  # separates the findings of a verdict, and their codes
 
 CODES = {
     "ok": "ok",
@@ -53,9 +53,9 @@ CODES = {
 
 
 def verdict_code(verdict: str | None) -> str | None:
-    """The codes of all findings of a verdict, in their order and separated as the findings are.
+    """Return the codes of all findings of a verdict, in their order and with the same separator.
 
-    None without a verdict, and for words that are not in CODES, as a report of another version of herd may have.
+    Returns None without a verdict, and for findings that are not in CODES, which reports of other versions of herd may have.
     """
     codes = [CODES.get(finding) for finding in (verdict or "").split(SEPARATOR)]
     known = [code for code in codes if code is not None]

@@ -1,9 +1,9 @@
-"""The verdict on a model: `ok`, or everything that is wrong with it in a few words each, by figures that stand beside a cheap baseline.
+"""The verdict on a model: `ok`, or all its problems in a few words each, found by comparing its metrics with simple baselines.
 
-`herd eval` and the end of training judge by the same functions.  A verdict is about what makes a model useless or misleading; a model
+`herd eval` and the end of training use the same functions.  A verdict names problems that make a model useless or misleading; a model
 that could be better is `ok`.  It lists every finding, the loss against the baseline first, separated by semicolons.
 
-What it is held against stands in the table of kinds (`baseline`), as what it can be (`verdicts`).
+The table of kinds names the baseline of each kind (`baseline`), and its possible verdicts (`verdicts`).
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from herdcli.kinds import KINDS
 from herdcli.parts import import_named
 from herdcli.schema import Array
 
-OK, NO_ROWS = "ok", "no test rows"  # the last: nothing to judge by
-LITTLE = 0.01  # share of a baseline's own loss that a model has to gain, at least
-ALIKE = 0.001  # share of a baseline within which a loss is the same
-SHARE = 1 / 3  # of what is gained on training rows that has to be gained on others too
-ERRORS = 2.0  # standard errors that count as a difference
+OK, NO_ROWS = "ok", "no test rows"  # the second one: there are no rows for an evaluation
+LITTLE = 0.01  # least share of the baseline's own loss that a model must gain
+ALIKE = 0.001  # losses that differ by less than this share of the baseline are equal
+SHARE = 1 / 3  # share of the gain on training rows that other rows must gain too
+ERRORS = 2.0  # standard errors that make a significant difference
 MOST_ROWS = 1000
-EXCESS = 0.1  # nats that a log Z may be above its bound: Z is then a tenth too large
-INACCURATE = 0.05  # of a marginal: an estimated error that makes an answer unreliable
-UNCHECKED = "nothing"  # `estimated_by` of a network too large for a second answer
-RIGHT = 0.01  # of a marginal: an error by exact inference with which it does not matter that a run has not converged
-SLACK = 1e-6  # nats that a log Z may be below its bound by rounding
-STILL = 0.5  # of the hidden units may be dead
-MOST_SHARE = 1 / 3  # components a row
-SHRINKAGE = 0.05  # nats a column that shrinking one Gaussian's covariance may gain
-FEW_ERRORS = 0.005  # share of rows that a classifier may get wrong beyond a simple one
-LEAST_AREA = 0.05  # above ½: less is chance, however many rows there are
-LEAST_ROWS = 5  # a dimension, that independent components are found in
-BY_KURTOSIS = ("ml", "infomax", "fastica", "picard")  # which tell sources by their not being Gaussian
-NO_KURTOSIS = 4.0  # standard errors √(24/n) that a kurtosis has to be from 0, as `ica.filter_convention` has it
+EXCESS = 0.1  # nats by which log Z may exceed its bound: Z is then a tenth too large
+INACCURATE = 0.05  # estimated error of a marginal that makes an answer unreliable
+UNCHECKED = "nothing"  # `estimated_by` for a network too large for a second method
+RIGHT = 0.01  # error of a marginal, by exact inference, with which missing convergence does not matter
+SLACK = 1e-6  # nats by which log Z may be below its bound because of rounding
+STILL = 0.5  # share of hidden units that may be dead
+MOST_SHARE = 1 / 3  # largest ratio of components to rows
+SHRINKAGE = 0.05  # nats per column that the shrinkage of a Gaussian's covariance may gain
+FEW_ERRORS = 0.005  # share of rows that a classifier may get wrong in excess of a simple one
+LEAST_AREA = 0.05  # an area under the curve less than this above ½ is chance, however many rows there are
+LEAST_ROWS = 5  # rows per dimension for independent components
+BY_KURTOSIS = ("ml", "infomax", "fastica", "picard")  # algorithms that identify sources by their non-Gaussianity
+NO_KURTOSIS = 4.0  # standard errors √(24/n) by which a kurtosis must differ from 0, as in `ica.filter_convention`
 
 Row = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ KNOWN = frozenset(verdict for kind in KINDS.values() for verdict in kind.verdict
 
 
 def verdict_text(kind: str, row: Row, value: Any) -> str | None:
-    """The verdict on a row of figures of an artifact; None for kinds that nothing is wrong with."""
+    """Return the verdict on a row of metrics of an artifact; None for kinds without verdicts."""
     path, known = KINDS[kind].findings if kind in KINDS else None, row.get("verdict")
     if path is None or known == NO_ROWS:
         return known
@@ -58,12 +58,12 @@ def verdict_text(kind: str, row: Row, value: Any) -> str | None:
 
 
 def join_findings(findings: Iterable[str | None]) -> str:
-    """Every finding once, in their order; `ok` where there is none."""
+    """Join all findings, each once, in order; return `ok` if there are none."""
     return SEPARATOR.join(dict.fromkeys(finding for finding in findings if finding)) or OK
 
 
 def split_findings(verdict: str | None) -> list[str]:
-    """The findings of a verdict, none of `ok`."""
+    """Return the findings of a verdict; an empty list for `ok`."""
     return [] if verdict in (None, OK) else verdict.split(SEPARATOR)
 
 
@@ -80,11 +80,11 @@ FINITE = ("log_likelihood", "objective", "moment_gap", "weight_norm", "reconstru
 def loss_finding(
     own: float | None, baseline: float | None, *, worse: str, error: float = 0.0, scale: float | None = None, spread: float | None = None
 ) -> str | None:
-    """`worse`, or `learned nothing`, of two mean log-likelihoods; None where the first is the better by more than errors and LITTLE.
+    """Compare two mean log-likelihoods: return `worse`, `learned nothing`, or None if the first is better by more than errors and LITTLE.
 
-    scale   what LITTLE and ALIKE are shares of; by default the baseline itself.
-    spread  standard error over rows of what is gained, where it is known: more than that and ALIKE is then a gain, however many nats
-            rows have besides.
+    scale   the reference for the shares LITTLE and ALIKE; by default the baseline itself.
+    spread  standard error of the gain over rows, if known: then a gain beyond ERRORS of it and ALIKE counts, however small its
+            share of the baseline is.
     """
     if own is None or baseline is None:
         return None
@@ -98,9 +98,9 @@ def loss_finding(
 
 
 def is_overfitted(own: float | None, trained: float | None, baseline: float | None, scale: float | None = None) -> bool:
-    """Is less than a share of what is gained on training rows gained on others?  All three are mean log-likelihoods.
+    """Return whether other rows gain less than SHARE of the gain on training rows.  All three arguments are mean log-likelihoods.
 
-    scale  as of `loss_finding`.
+    scale  as in `loss_finding`.
     """
     if own is None or trained is None or baseline is None:
         return False
@@ -109,7 +109,7 @@ def is_overfitted(own: float | None, trained: float | None, baseline: float | No
 
 
 def rbm_findings(row: Row, value: Any) -> list[str]:
-    """Of RBMs: their likelihood beside that of independent columns, its estimate, their units, their classes."""
+    """Return the findings for RBMs: likelihood compared with independent columns, its estimate, hidden units, classification."""
     if not all(np.isfinite(getattr(value, name)).all() for name in ("W", "b", "c")):
         return [DIVERGED]
     own, base, gap = (row.get(name) for name in ("log_likelihood", "independent", "free_energy_gap"))
@@ -126,7 +126,7 @@ def rbm_findings(row: Row, value: Any) -> list[str]:
 
 
 def _rbm_loss_finding(row: Row, value: Any, *, classes: bool) -> str | None:
-    """What an RBM's likelihood is below; learning nothing about the rows is no fault of one that tells classes."""
+    """Return the baseline that an RBM's likelihood falls below; for a classifier, learning nothing about the rows is no finding."""
     own, base, high = (row.get(name) for name in ("log_likelihood", "independent", "log_likelihood_high"))
     if base is not None and high is not None and high < base - ALIKE * abs(base):
         return "worse than independent"
@@ -143,13 +143,13 @@ def _rbm_loss_finding(row: Row, value: Any, *, classes: bool) -> str | None:
 
 
 def _all_findings(findings: Iterable[str | None], *, judged: bool) -> list[str]:
-    """The findings; `no test rows` where there are none and nothing was judged."""
+    """Return the findings; `no test rows` if there are none and nothing was evaluated."""
     found = [finding for finding in findings if finding]
     return found or ([] if judged else [NO_ROWS])
 
 
 def dead_unit_share(value: Any) -> float | None:
-    """The share of hidden units that do not change over held-out rows; None without such rows."""
+    """Return the share of hidden units that do not change over held-out rows; None without such rows."""
     rows = value.holdout
     if rows is None or not rows.X.shape[0]:
         return None
@@ -160,7 +160,7 @@ def dead_unit_share(value: Any) -> float | None:
 
 
 def dbn_findings(row: Row, value: Any) -> list[str]:
-    """Of networks of layers: the bound or the first layer's likelihood, whichever is higher, beside independent columns."""
+    """Return the findings for DBNs: the bound or the first layer's likelihood, whichever is higher, compared with independent columns."""
     if not all(np.isfinite(getattr(part, name)).all() for part in value.layers for name in ("W", "b", "c")):
         return [DIVERGED]
     known = [each for each in (row.get("log_likelihood_bound"), row.get("log_likelihood_first")) if each is not None]
@@ -172,7 +172,7 @@ def dbn_findings(row: Row, value: Any) -> list[str]:
 
 
 def pair_findings(row: Row, value: Any) -> list[str]:
-    """Of models of pairs: whether they reconstruct images better than the mean image does, and better than they began."""
+    """Return the findings for models of pairs: reconstructions compared with the mean image, and with the first epoch."""
     trace, own, mean = getattr(value, "trace", None), row.get("reconstruction"), row.get("reconstruction_mean")
     if own is not None and mean is not None and own > (1.0 - LITTLE) * mean:
         return ["learned nothing"]
@@ -182,7 +182,7 @@ def pair_findings(row: Row, value: Any) -> list[str]:
 
 
 def _majority_finding(row: Row) -> str | None:
-    """Errors beside the commonest class's; where their standard error is known, a difference within ERRORS of it is chance."""
+    """Compare errors with those of the most frequent class; a difference within ERRORS standard errors, if known, is chance."""
     error, majority, spread = row.get("error"), row.get("error_majority"), row.get("error_gain_se")
     if error is None or majority is None:
         return None
@@ -194,7 +194,7 @@ def _majority_finding(row: Row) -> str | None:
 
 
 def classifier_findings(row: Row, value: Any) -> list[str]:
-    """Of classifiers: errors beside the commonest class's, ranks beside chance, log-loss beside that of the shares."""
+    """Return the findings for classifiers: errors compared with the most frequent class, ranks with chance, log-loss with class shares."""
     if row.get("error") is None:
         return [NO_ROWS]
     from herdcli.evaluation.figures.classifier import evaluated_examples
@@ -219,9 +219,9 @@ def classifier_findings(row: Row, value: Any) -> list[str]:
 
 
 def lost_to_baselines(discordant: Array, rows: float) -> list[str]:
-    """Findings of simple classifiers that make fewer errors on the same rows, by McNemar's statistic with continuity correction.
+    """Return findings for simple classifiers with fewer errors on the same rows, by McNemar's statistic with continuity correction.
 
-    discordant  (2, 3) as of `class_baselines.discordant`; NaN where there is no such baseline.
+    discordant  (2, 3) as in `class_baselines.discordant`; NaN if there is no such baseline.
     """
     found = []
     for name, (_, theirs, ours) in zip(("worse than nearest centroid", "worse than a linear model"), discordant.tolist(), strict=True):
@@ -231,17 +231,17 @@ def lost_to_baselines(discordant: Array, rows: float) -> list[str]:
 
 
 def _error_gain(confusion: Array) -> tuple[float, float]:
-    """By how much the share of errors is below that of the commonest class, and the standard error of this over the same rows."""
+    """Return how far the error rate is below that of the most frequent class, and its standard error over the same rows."""
     count, right = confusion.sum(), np.diagonal(confusion)
     commonest = int(confusion.sum(axis=1).argmax())
-    better = (right.sum() - right[commonest]) / count  # rows that the model alone gets right
+    better = (right.sum() - right[commonest]) / count  # rows that only the model gets right
     worse = (confusion[commonest].sum() - right[commonest]) / count
     gain = float(better - worse)
     return gain, math.sqrt(max(float(better + worse) - gain * gain, 0.0) / float(count))
 
 
 def predictor_findings(row: Row, value: Any) -> list[str]:
-    """Of predictors: errors beside those of the mean."""
+    """Return the findings for predictors: errors compared with those of the mean."""
     if row.get("rmse") is None:
         return [NO_ROWS]
     error, mean = float(row["rmse"]), float(row["rmse_mean"])
@@ -253,7 +253,7 @@ def predictor_findings(row: Row, value: Any) -> list[str]:
 
 
 def tagger_findings(row: Row, value: Any) -> list[str]:
-    """Of taggers: the label of the highest score beside the commonest label."""
+    """Return the findings for taggers: the label with the highest score compared with the most frequent label."""
     if row.get("rows") is None:
         return [NO_ROWS]
     from herdcli.evaluation.figures.tagger import evaluated_tags
@@ -268,9 +268,9 @@ def tagger_findings(row: Row, value: Any) -> list[str]:
 
 
 def _auc_margin(shares: Array, count: int) -> float:
-    """ERRORS standard errors of an area under the curve of chance, of several classes the mean of each against the rest.
+    """Return ERRORS standard errors of the area under a chance curve; for several classes, of the mean of each against the rest.
 
-    That of a class with n₁ of n rows is √((n + 1)/(12 n₁ (n − n₁))); two classes' areas correlate by at most 1/(C − 1).
+    For a class with n₁ of n rows it is √((n + 1)/(12 n₁ (n − n₁))); the areas of two classes correlate by at most 1/(C − 1).
     """
     own = np.maximum(1.0, shares[shares > 0] * count)
     errors = np.sqrt((count + 1) / (12.0 * own * np.maximum(1.0, count - own)))
@@ -282,7 +282,7 @@ def _auc_margin(shares: Array, count: int) -> float:
 
 
 def em_findings(row: Row, value: Any) -> list[str]:
-    """Of mixtures, k-means and factors: log-likelihood, or minus the squared error, beside the simplest models of the same rows."""
+    """Return the findings for mixtures, k-means and factors: log-likelihood, or minus squared error, compared with simple models."""
     from herdcli.evaluation.figures.em import EvaluatedRows
 
     value = value.model if isinstance(value, EvaluatedRows) else value
@@ -296,7 +296,7 @@ def em_findings(row: Row, value: Any) -> list[str]:
         gain = row.get("gain")
         reached = own if gain is None else base + gain
         loss, one = _em_loss_finding(reached, base, row, value, scale)
-        inside = None if trained is None else trained + reached - own  # columns of one value left out there too
+        inside = None if trained is None else trained + reached - own  # constant columns are left out here too
         findings += [loss, "overfits" if not one and is_overfitted(reached, inside, base, scale) else None]
     if known is not None and int(row.get("components") or 1) > MOST_SHARE * known.rows:
         findings.append("overfits")
@@ -305,8 +305,10 @@ def em_findings(row: Row, value: Any) -> list[str]:
 
 
 def _em_loss_finding(own: float, base: float, row: Row, value: Any, scale: float | None) -> tuple[str | None, bool]:
-    """The loss, and whether there is none because the model is its baseline but for the shrinkage of that: one component that a criterion
-    chose among several."""
+    """Return the finding of a loss, and whether the model is its own baseline, except for the baseline's shrinkage.
+
+    This is the case for one component that a criterion chose among several.
+    """
     found = loss_finding(own, base, worse="worse than baseline", scale=scale, spread=row.get("gain_se"))
     known = getattr(value, "known", None)
     if known is None or known.sizes is None or row.get("components") != 1:
@@ -322,7 +324,7 @@ def _convergence_finding(value: Any) -> str | None:
 
 
 def herding_findings(row: Row, value: Any) -> list[str]:
-    """Of herding: its gap to the moments, which falls as 1/T where the weights stay bounded, beside random draws; and its classes."""
+    """Return the findings for herding: the moment gap, which falls as 1/T with bounded weights, compared with random draws; and classes."""
     growth, gap, random = row.get("weight_growth"), row.get("moment_gap"), row.get("moment_gap_random")
     apart = (growth is not None and growth > 1.5) or (gap is not None and gap > 0.1)
     worse = gap is not None and random is not None and gap > random
@@ -330,10 +332,10 @@ def herding_findings(row: Row, value: Any) -> list[str]:
 
 
 def samples_findings(row: Row, value: Any) -> list[str]:
-    """Of samples: their MMD beside that of as many random rows, √((E k(x,x) − ‖μ‖²)/m); and whether the kernel tells rows apart.
+    """Return the findings for samples: MMD compared with that of random rows, √((E k(x,x) − ‖μ‖²)/m), and the kernel's resolution.
 
-    Where ‖μ‖² is E k(x,x)/n, no row is like another; where it is E k(x,x), all are alike.  An approximate embedding whose error may be more
-    than the MMD of random rows says nothing.
+    If ‖μ‖² is E k(x,x)/n, no row resembles another; if it is E k(x,x), all rows are alike.  If the error of an approximate embedding may
+    exceed the MMD of random rows, the MMD is not informative.
     """
     from herdcli.evaluation.figures.samples import expected_random_mmd
 
@@ -354,13 +356,13 @@ def samples_findings(row: Row, value: Any) -> list[str]:
     wide = not narrow and bool((1.0 - alike < 1e-3).all())
     one = not wide and bool((summary.effective[known] < 1.5).all() and (sizes[known] > 2).all())
     told = {"kernel too narrow": narrow, "kernel too wide": wide, "one point": one, "embedding too coarse": coarse}
-    judged = not (narrow or wide or coarse)  # else MMDs say little of how good the atoms are
+    judged = not (narrow or wide or coarse)  # otherwise the MMD is no measure of the quality of the atoms
     worse = judged and bool((summary.mmd[known] > random).any())
     return _all_findings(["worse than random" if worse else None, *(what for what, true in told.items() if true)], judged=True)
 
 
 def network_findings(row: Row, value: Any) -> list[str]:
-    """Of learned networks: convergence, and the likelihood of test rows beside that of independent variables."""
+    """Return the findings for fitted networks: convergence, and the likelihood of test rows compared with independent variables."""
     network = getattr(value, "network", value)
     fit = network.fit
     if fit is None:
@@ -382,11 +384,10 @@ def network_findings(row: Row, value: Any) -> list[str]:
 
 
 def beliefs_findings(row: Row, value: Any) -> list[str]:
-    """Of beliefs: whether log Z is between bounds that it has, marginals agree with those of a second answer and variables with their
-    cliques, the fixed point was reached (or exact inference has borne the answer out), and nothing was warned of; and whether a network too
-    large for a second answer has none.
+    """Return the findings for beliefs: bounds of log Z, agreement of marginals with a second method and with cliques, convergence.
 
-    Chains reach no fixed point: theirs are draws, of which there may be too few.
+    Missing convergence is no finding if exact inference confirms the marginals.  Warnings of the run are a finding, and so is a network
+    too large for a second method.  Chains have no fixed point: their results are samples, possibly too few.
     """
     found = getattr(value, "beliefs", value)
     sampled, findings = found.algorithm.endswith("gibbs"), list[str | None]()
@@ -412,7 +413,7 @@ def beliefs_findings(row: Row, value: Any) -> list[str]:
 
 
 def _is_rotation_only(value: Any) -> bool:
-    """Whether no output of a square model is told from a Gaussian by its kurtosis, so that any rotation would do as well."""
+    """Return whether all outputs of a square model have the kurtosis of a Gaussian, so that any rotation would be as good."""
     M, D = value.J.shape
     if M != D or M < 2 or value.dictionary is not None or value.algorithm not in BY_KURTOSIS:
         return False
@@ -420,7 +421,7 @@ def _is_rotation_only(value: Any) -> bool:
 
 
 def ica_findings(row: Row, value: Any) -> list[str]:
-    """Of filters: the likelihood of whitened rows beside a Gaussian's, else how far from Gaussian the outputs are beside the inputs."""
+    """Return the findings for filters: likelihood of whitened rows compared with a Gaussian, else kurtosis of outputs and inputs."""
     from herdcli.evaluation.figures.ica import EvaluatedFilters, evaluated_filters
 
     held = evaluated_filters(value)
@@ -442,14 +443,14 @@ def ica_findings(row: Row, value: Any) -> list[str]:
 
 
 def of_regression(row: Row, value: Any) -> list[str]:
-    """None: its figures say all that is wrong."""
+    """Return no further findings: the metrics of a regression include its verdict."""
     return []
 
 
 def training_remark(kind: str, judged: tuple[str | None, Row], told: Iterable[str] = ()) -> str | None:
-    """What is said at the end of training: the verdict and what helps; None where it is ok, or not known.
+    """Return the message at the end of training: the verdict and advice; None if it is ok or unknown.
 
-    judged  as of `quick_verdict`.  told  warnings that the command has given already; findings that one of them has told are left out.
+    judged  as from `quick_verdict`.  told  warnings that the command has printed already; findings that they report are left out.
     """
     wrong, row = judged
     before = list(told)
@@ -458,7 +459,7 @@ def training_remark(kind: str, judged: tuple[str | None, Row], told: Iterable[st
 
 
 def quick_verdict(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tuple[str | None, Row]:
-    """The verdict, and the figures it needs, as the end of training finds them; None for kinds that nothing is held against."""
+    """Return the verdict at the end of training, and the metrics that it needs; None for kinds without a baseline."""
     page = KINDS[kind]
     if page.baseline is None or page.metrics is None:
         return None, {}
@@ -468,11 +469,11 @@ def quick_verdict(kind: str, value: Any, *, map: Callable[..., Any] = map) -> tu
     return verdict_text(kind, row, value), row
 
 
-BESIDE = {"regression": "the mean response"}  # what a kind's `independent` is, where it is not columns for themselves
+BESIDE = {"regression": "the mean response"}  # the meaning of a kind's `independent`, if it is not independent columns
 
 
 def verdict_sentence(wrong: str, row: Row, kind: str = "") -> str:
-    """A verdict in a sentence, with what helps."""
+    """Return a verdict as a sentence, with advice."""
     own, base, spread = row.get("log_likelihood"), row.get("independent"), row.get("gain_se")
     compare = KINDS[kind].comparison if kind in KINDS else None
     if wrong == "worse than independent" and compare and own is not None and base is not None:
@@ -489,14 +490,14 @@ def verdict_sentence(wrong: str, row: Row, kind: str = "") -> str:
 
 
 def finding_advice(wrong: str, kind: str = "") -> str:
-    """What helps against each finding of a verdict; empty where nothing is known to."""
+    """Return advice for each finding of a verdict; an empty text if there is none."""
     own = KINDS[kind].advice if kind in KINDS else {}
     found = (own.get(part, ADVICE.get(part)) for part in wrong.split(SEPARATOR))
     return "; ".join(dict.fromkeys(part for part in found if part))
 
 
 def _loss_in_nats(wrong: str, row: Row) -> str | None:
-    """The loss of a density beside its baseline in nats a held-out row."""
+    """Return the loss of a density against its baseline, in nats per held-out row."""
     own, base, spread = (row.get(name) for name in ("log_likelihood", "log_likelihood_baseline", "gain_se"))
     first = wrong.split(SEPARATOR)[0]
     if own is None or base is None or first not in ("worse than baseline", "learned nothing"):

@@ -1,1 +1,1 @@
-"""Simple models that results are compared with."""
+"""Simple baseline models for comparison with results."""

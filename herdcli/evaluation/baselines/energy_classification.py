@@ -1,7 +1,7 @@
 """Classification by the energies of one model per class, calibrated by multinomial logistic regression.
 
-Test rows are never fitted: class energies are calibrated on validation rows (`valid`), or on these together with the
-training rows' energies under models that did not see them (`cross-fit`).
+Test rows are never used for fitting.  Class energies are calibrated on validation rows (`valid`), or on these together with
+the energies of training rows under models that were not fitted to them (`cross-fit`).
 Source: Welling (2009), sec. 10.
 """
 
@@ -23,10 +23,10 @@ class EnergyCalibration:
     """A regression of the class on energies, standardised by the rows it was fitted on."""
 
     fit: logistic.LogisticFit
-    reference: Array  # (n, C) energies of the rows fitted
+    reference: Array  # (n, C) energies of the fitted rows
 
     def probabilities(self, energy: Array) -> Array:
-        """P(class | energies) (n, C) for energies (n, C) under the models of the classes."""
+        """Return P(class | energies) (n, C) for energies (n, C) under the models of the classes."""
         return self.fit.probabilities(standardise_energies(energy, self.reference))
 
 
@@ -47,14 +47,14 @@ def calibrate_energies(scores: Scores, settings: EvaluationSettings) -> EnergyCa
 
 
 def class_probabilities(scores: Scores, energy: Array, settings: EvaluationSettings) -> Array:
-    """P(class | row) (n, C) of rows with energies (n, C) under the class models, calibrated on the artifact's scores."""
+    """Return P(class | row) (n, C) of rows with energies (n, C) under the class models, calibrated on the artifact's scores."""
     return calibrate_energies(scores, settings).probabilities(energy)
 
 
 def classification_errors(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
-    """Error of the calibrated energies on test rows, beside the two baselines.
+    """Return the error of the calibrated energies on test rows, and those of the two baselines.
 
-    error_gain_se  standard error over these rows of error_majority − error; None of fewer than two.
+    error_gain_se  standard error over these rows of error_majority − error; None for fewer than two rows.
     """
     test = scores.split == TEST
     if not test.any():

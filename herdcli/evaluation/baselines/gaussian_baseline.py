@@ -1,8 +1,8 @@
-"""One Gaussian as the baseline of a density of real columns: with sane variances, however few rows it was learned from.
+"""A Gaussian baseline for densities of real columns, with reliable variances even if it is fitted to few rows.
 
-The covariance is shrunk towards its diagonal, so that it is definite with fewer rows than columns, and its variances are those of a
-prediction, so that a handful of rows is not taken for the whole distribution.  With many rows both corrections vanish.  Variances have
-the floors of the model that the baseline is for.
+The covariance is shrunk towards its diagonal, so that it is positive definite even with fewer rows than columns.  Its variances are
+predictive, so that a handful of rows is not taken for the whole distribution.  With many rows both corrections vanish.  Variances have
+the same floors as the model that is compared with the baseline.
 Source: Schäfer & Strimmer (2005), target D, with the variance of a correlation by normal theory.
 """
 
@@ -18,7 +18,7 @@ LOG_TAU = exact_arithmetic.LOG_TAU
 
 
 def predictive_variances(variance: Array, rows: int, least: Array) -> Array:
-    """The variances (D,) of a new row under independent columns, from those of so many rows (divisor n): (n + 1)/(n − 1) times as large.
+    """Return the variances (D,) of a new row under independent columns: (n + 1)/(n − 1) times those of n rows (divisor n).
 
     least  (D,) floors.
     """
@@ -27,9 +27,9 @@ def predictive_variances(variance: Array, rows: int, least: Array) -> Array:
 
 
 def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Array, *, shrunk: bool = True) -> Array:
-    """The covariance (D, D) of a new row under one Gaussian, from that of so many rows (divisor n).
+    """Return the covariance (D, D) of a new row under one Gaussian, from that of `rows` rows (divisor n).
 
-    Where they are shrunk, correlations r are shrunk to (1 − λ) r with λ = Σ (1 − r²)²/(n − 1) / Σ r² over all pairs.  No variance is
+    If `shrunk`, correlations r become (1 − λ) r with λ = Σ (1 − r²)²/(n − 1) / Σ r² over all pairs.  No variance is
     below `floor` in any direction of the space where column d is divided by scale_d (D,).
     """
     variance = np.maximum(np.diagonal(covariance), 0.0)
@@ -47,7 +47,10 @@ def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Arr
 
 
 def log_density(X: Array, mean: Array, covariance: Array) -> Array:
-    """(n,) log densities of rows (n, D) under a Gaussian; covariance (D, D), or (D,) of independent columns.  NaN is a missing value."""
+    """Return (n,) log densities of rows (n, D) under a Gaussian; covariance (D, D), or (D,) for independent columns.
+
+    NaN is a missing value.
+    """
     Z = np.asarray(X, dtype=np.float64) - mean
     absent = np.isnan(Z)
     if covariance.ndim == 1:
@@ -65,7 +68,7 @@ def log_density(X: Array, mean: Array, covariance: Array) -> Array:
 
 
 def _complete_row_densities(Z: Array, covariance: Array) -> Array:
-    """The same of rows about the mean without gaps, in units of the columns' deviations, so that unlike units cost no digits."""
+    """Return the log densities of centred rows without missing values, computed in units of the columns' deviations to keep precision."""
     deviation = np.sqrt(np.diagonal(covariance))
     L = symmetric_matrices.cholesky(covariance / deviation[:, None] / deviation)
     white = symmetric_matrices.solve_lower(L, np.ascontiguousarray((Z / deviation).T))

@@ -18,17 +18,17 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 FOLDS = 5
-GRID = np.array(  # penalties tried by cross-validation, strongest first; numbers, since powers differ from processor to processor
+GRID = np.array(  # penalties tried by cross-validation, strongest first; literal numbers, since powers differ between processors
     [
         *(1000.0, 316.2277660168379, 100.0, 31.622776601683793, 10.0, 3.1622776601683795, 1.0),
         *(0.31622776601683794, 0.1, 0.03162277660168379, 0.01, 0.0031622776601683794, 0.001),
     ]
 )
 ITERATIONS = 200
-LEAST_SHARE = 1e-10  # of the bound on the Hessian, always added: saturated rows leave the Hessian singular
-TOLERANCE = 1e-12  # nats per row that a further step could still gain
-SEPARATED = 1e-4  # mean loss below which a separable unpenalised fit ends: it has no minimum
-NEWTON_SIZE = 1200  # parameters up to which the Hessian is formed
+LEAST_SHARE = 1e-10  # share of the bound on the Hessian that is always added: saturated rows make the Hessian singular
+TOLERANCE = 1e-12  # nats per row: the search ends if a further step could gain less
+SEPARATED = 1e-4  # mean loss at which a separable unpenalised fit ends, since it has no minimum
+NEWTON_SIZE = 1200  # most parameters for which the Hessian is formed
 
 
 @dataclass(frozen=True)
@@ -40,34 +40,34 @@ class LogisticFit:
     penalty: float
     loss: float  # −Σ log p(y|x), nats, without the penalty
     converged: bool
-    separable: bool  # unpenalised and every row right: no finite minimum, stopped at a mean loss below 1e-4
+    separable: bool  # unpenalised, and every row is classified correctly: no finite minimum, stopped at a mean loss below 1e-4
 
     def logits(self, X: Array) -> Array:
-        """(n, C) for rows X (n, d)."""
+        """Return the logits (n, C) for rows X (n, d)."""
         result: Array = exact_arithmetic.product(X, self.W.T) + self.intercept
         return result
 
     def probabilities(self, X: Array) -> Array:
-        """p(y | x) (n, C) for rows X (n, d)."""
+        """Return p(y | x) (n, C) for rows X (n, d)."""
         result: Array = exact_arithmetic.exp(_log_probabilities(self.logits(X)))
         return result
 
     def log_loss(self, X: Array, y: Array) -> float:
-        """−Σ log p(y|x) over the rows, nats."""
+        """Return −Σ log p(y|x) over the rows, in nats."""
         return float(-_log_probabilities(self.logits(X))[np.arange(len(y)), y].sum())
 
 
 @dataclass(frozen=True)
 class _Objective:
-    """The penalised loss in contrast coordinates U (C−1, d+1), the last column the intercepts."""
+    """The penalised loss in contrast coordinates U (C−1, d+1); the last column has the intercepts."""
 
     X: Array  # (n, d+1), a column of ones last
     y: Array
-    basis: Array  # (C, C−1), orthonormal columns, each summing to zero
+    basis: Array  # (C, C−1), orthonormal columns that sum to zero
     penalty: float
 
     def loss(self, U: Array) -> tuple[float, Array]:
-        """(−Σ log p, log-probabilities (n, C))."""
+        """Return (−Σ log p, log-probabilities (n, C))."""
         log_p = _log_probabilities(exact_arithmetic.product(self.X, (exact_arithmetic.product(self.basis, U)).T))
         return float(-log_p[np.arange(len(self.y)), self.y].sum()), log_p
 
@@ -83,7 +83,7 @@ class _Objective:
         return result
 
     def hessian(self, p: Array) -> Array:
-        """((C−1)(d+1), same): Σ_n [B'(diag p_n − p_n p_n')B] ⊗ x_n x_n' + λ on the weights."""
+        """Return the Hessian ((C−1)(d+1), same): Σ_n [B'(diag p_n − p_n p_n')B] ⊗ x_n x_n' + λ on the weights."""
         rows, width = self.X.shape
         contrasts = self.basis.shape[1]
         projected = exact_arithmetic.product(p, self.basis)
@@ -107,7 +107,7 @@ def _log_probabilities(logits: Array) -> Array:
 
 
 def _curvature_blocks(p: Array, basis: Array) -> Array:
-    """(n, C−1, C−1) B' diag(p_n) B for p (n, C)."""
+    """Return (n, C−1, C−1) B' diag(p_n) B for p (n, C)."""
     if not exact_arithmetic.is_exact():
         return np.asarray(np.einsum("nk,ki,kj->nij", p, basis, basis, optimize=True))
     pairs = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), -1)
@@ -115,7 +115,7 @@ def _curvature_blocks(p: Array, basis: Array) -> Array:
 
 
 def _helmert_contrasts(classes: int) -> Array:
-    """(C, C−1) orthonormal Helmert contrasts."""
+    """Return (C, C−1) orthonormal Helmert contrasts."""
     basis = np.zeros((classes, classes - 1))
     for k in range(1, classes):
         basis[:k, k - 1] = 1.0
@@ -125,11 +125,11 @@ def _helmert_contrasts(classes: int) -> Array:
 
 
 def fit_logistic(X: Array, y: Array, classes: int, penalty: float = 0.0, *, start: LogisticFit | None = None) -> LogisticFit:
-    """The minimiser for rows X (n, d) and labels y (n,) in 0…classes−1.
+    """Return the minimiser for rows X (n, d) and labels y (n,) in 0…classes−1.
 
-    start  a fit to begin from, which saves iterations along a path of penalties.  The loss
-    never rises from step to step.  Without penalty on separable rows there is no minimum: the fit ends when
-    every row is right and the mean loss is below 1e-4, and says `separable`.
+    start  an initial fit, which saves iterations along a path of penalties.  The loss never rises
+    from step to step.  Separable rows without penalty have no minimum: the fit ends when every row
+    is classified correctly and the mean loss is below 1e-4, and sets `separable`.
     """
     if classes < 2 or penalty < 0.0 or not len(X):
         raise ValueError("logistic regression needs rows, two classes and a penalty of at least 0")
@@ -144,14 +144,14 @@ def fit_logistic(X: Array, y: Array, classes: int, penalty: float = 0.0, *, star
 
 
 def _minimise_by_newton(objective: _Objective, U: Array) -> tuple[Array, bool, bool]:
-    """Newton steps; one that does not lower the loss enough is taken again with a share of the bound added to the Hessian.
+    """Minimise by Newton steps; a step that lowers the loss too little is repeated with a larger share of the bound added to the Hessian.
 
-    The bound ½ I ⊗ X'X is at least every Hessian of the unpenalised loss, so with all of it a step cannot overshoot.
+    The bound ½ I ⊗ X'X is at least as large as every Hessian of the unpenalised loss, so with all of it added a step cannot overshoot.
     """
     rows = len(objective.y)
     # diag p − pp' ≤ ½ (I − 11'/C) for every p (Böhning 1992), and B'(I − 11'/C)B = I.
     bound = np.kron(np.eye(len(U)) / 2, exact_arithmetic.product(objective.X.T, objective.X))
-    bound.flat[:: len(bound) + 1] += 1e-3 * bound.trace() / len(bound)  # repeated features leave it singular
+    bound.flat[:: len(bound) + 1] += 1e-3 * bound.trace() / len(bound)  # repeated features make the bound singular
     share = LEAST_SHARE
     loss, log_p = objective.loss(U)
     value = objective.penalised(loss, U)
@@ -170,7 +170,7 @@ def _minimise_by_newton(objective: _Objective, U: Array) -> tuple[Array, bool, b
             trial_value = objective.penalised(loss, trial)
             if trial_value <= value + 1e-4 * slope:
                 break
-            if share > 1.0:  # only rounding is left
+            if share > 1.0:  # only rounding errors are left
                 return U, False, False
             share = max(share * 10.0, 1e-3)
         U, value = trial, trial_value
@@ -191,7 +191,7 @@ def _minimise_by_quasi_newton(objective: _Objective, U: Array) -> tuple[Array, b
         point = flat.reshape(U.shape)
         loss, log_p = objective.loss(point)
         if _is_separated(objective, loss, log_p):
-            return loss / rows, np.zeros(U.size)  # no minimum lies ahead: a zero gradient ends the search
+            return loss / rows, np.zeros(U.size)  # there is no minimum: a zero gradient ends the search
         return objective.penalised(loss, point) / rows, objective.gradient(point, exact_arithmetic.exp(log_p)).ravel() / rows
 
     found = minimize(value, U.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-13, "gtol": 1e-6})
@@ -206,7 +206,7 @@ def _is_separated(objective: _Objective, loss: float, log_p: Array) -> bool:
 
 
 def choose_penalty(X: Array, y: Array, classes: int, seed: int) -> float:
-    """The penalty of `GRID` with the least log-loss in 5-fold cross-validation; the stronger one on ties."""
+    """Return the penalty of `GRID` with the least log-loss in 5-fold cross-validation; the stronger one on ties."""
     assigned = assign_folds(y, FOLDS, seed)
     loss = np.zeros(len(GRID))
     for fold in range(FOLDS):
@@ -221,5 +221,5 @@ def choose_penalty(X: Array, y: Array, classes: int, seed: int) -> float:
 
 
 def fit_calibrated(X: Array, y: Array, classes: int, *, penalty: float | None, seed: int) -> LogisticFit:
-    """`fit_logistic` with the given penalty, or with the one cross-validation chooses when it is None."""
+    """Return `fit_logistic` with the given penalty, or with the one that cross-validation chooses if it is None."""
     return fit_logistic(X, y, classes, choose_penalty(X, y, classes, seed) if penalty is None else penalty)

@@ -1,4 +1,4 @@
-"""Baselines of densities of series: one Gaussian, full or of each column, and persistence: the last value seen, give or take a step."""
+"""Baselines for densities of series: one Gaussian (full or per column), and persistence, a Gaussian step from the last observed value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class SeriesMoments:
-    """Moments of so many training rows: mean (D,), covariance (D, D), mean squared steps (D,).
+    """Moments of `rows` training rows: mean (D,), covariance (D, D), mean squared steps (D,).
 
-    floor · scale² (D,) are the floors of a model.
+    floor · scale² (D,) are the variance floors of a model.
     """
 
     rows: int
@@ -28,9 +28,9 @@ class SeriesMoments:
 
 
 def baseline_densities(moments: SeriesMoments, X: Array, offsets: Array) -> dict[str, Array]:
-    """(n,) log densities of rows (n, D) of sequences that begin at offsets (S + 1,): `independent`, `gaussian` and `persistence_densities`.
+    """Return (n,) log densities of rows (n, D) of sequences with offsets (S + 1,): `independent`, `gaussian` and `persistence_densities`.
 
-    NaN is a missing value.  One Gaussian is learned in the way that explains the rows better, shrunk or not.
+    NaN is a missing value.  The full Gaussian is shrunk or not, whichever gives the rows the higher density.
     """
     least = moments.floor * np.square(moments.scale)
     variance = predictive_variances(np.diagonal(moments.covariance), moments.rows, least)
@@ -44,7 +44,7 @@ def baseline_densities(moments: SeriesMoments, X: Array, offsets: Array) -> dict
 
 
 def persistence_densities(X: Array, offsets: Array, mean: Array, variance: Array, step: Array) -> Array:
-    """(n,) log densities of rows given those before them: N(last value seen, step (D,) for each row since), at first N(mean, variance)."""
+    """Return (n,) log densities of rows given earlier rows: N(last observed value, step (D,) per row since), at first N(mean, variance)."""
     result = np.zeros(len(X))
     for begin, end in pairwise(offsets.tolist()):
         centre, age = mean.copy(), np.full(X.shape[1], math.inf)

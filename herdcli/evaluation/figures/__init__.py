@@ -1,1 +1,1 @@
-"""What `herd eval` computes for each kind of artifact, a file for each kind."""
+"""The metrics that `herd eval` computes, one file for each kind of artifact."""

@@ -1,4 +1,4 @@
-"""What `herd eval` says about `beliefs`: how the run ended, and its error against a reference."""
+"""The metrics of `herd eval` for `beliefs`: the convergence of the run, and its error against a reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class BeliefsWithReference:
-    """Beliefs beside the marginals, and log Z where it is known, of a reference."""
+    """Beliefs with the marginals of a reference, and its log Z if that is known."""
 
     beliefs: Beliefs
     marginals: list[Array]
@@ -31,19 +31,19 @@ class BeliefsWithReference:
 def metrics(
     value: Beliefs | BeliefsWithReference, settings: Any, *, map: Any = map, progress: Watch | None = None
 ) -> dict[str, float | None]:
-    """Every column of `COLUMNS`; None where there is no reference.
+    """Return every column of `COLUMNS`; None for those that need a missing reference.
 
     marginal_error      mean over all states of |b_i(x_i) − reference|; marginal_error_max the largest.
     marginal_l1         mean over variables of Σ_x |b_i(x) − reference|.
-    log_z_mean_field    lower bound of log Z by naive mean field, which no sound answer is below.
+    log_z_mean_field    lower bound of log Z by naive mean field; a correct answer is not below it.
     free_energy_rise    largest rise of the free energy from one iteration to the next, 0 if it never rose.
-    fixed_points        how many distinct ones --restarts found.
+    fixed_points        number of distinct fixed points that --restarts found.
     log_z_error         |log Z − reference|, natural logarithms.
-    log_z_lower         and log_z_upper, bounds that were worked out beside the answer, or those of --query bounds.
-    estimated_error     largest error of a marginal as exact inference or short chains tell, which were run beside the answer.
-    exact_cells         table cells of a junction tree, where exact inference is affordable.
-    log_value           log Σ Π f over the states that agree with --query mpe or mmap, in place of log_z, which is of all;
-                        log_value_upper, what no other assignment exceeds.
+    log_z_lower         and log_z_upper, bounds that were computed together with the answer, or those of --query bounds.
+    estimated_error     largest error of a marginal, estimated by exact inference or by short chains in the same run.
+    exact_cells         table cells of a junction tree, if exact inference is affordable.
+    log_value           log Σ Π f over the states that agree with --query mpe or mmap, instead of log_z, which sums over all states;
+                        log_value_upper, an upper bound for all assignments.
     """
     found = value.beliefs if isinstance(value, BeliefsWithReference) else value
     energies = found.trace.free_energy[np.isfinite(found.trace.free_energy)]

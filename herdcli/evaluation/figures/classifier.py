@@ -1,7 +1,7 @@
-"""What `herd eval` says about a `classifier`: errors and the quality of its confidences on held-out examples.
+"""The metrics of `herd eval` for a `classifier`: errors, and the quality of its confidences on held-out examples.
 
-Figures are of the test rows in the artifact; where there are none, of the rows that calibrated it: validation rows, or
-for text the last examples judged before they were learned (column `judged_on` says which).
+They are computed on the test rows in the artifact or, without any, on the rows that calibrated it: validation rows, or
+for text the last examples predicted before they were learned (the column `judged_on` names them).
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ Row = dict[str, Any]
 
 
 class EvaluatedExamples:
-    """Examples that a classifier has judged, block by block: counts, and in `kept` a few numbers of each that figures need all of.
+    """Statistics of examples that a classifier has predicted, block by block: counts, and in `kept` the numbers that are needed for all.
 
-    confusion (classes, classes)  examples by true and predicted class.      on  test or calibration, whichever examples they are.
-    discordant (2, 3)  what the nearest centroid and the ridge classifier get wrong, they alone get right and the model alone does.
+    confusion (classes, classes)  examples by true and predicted class.      on  test or calibration.
+    discordant (2, 3)  for the nearest centroid and the ridge classifier: the numbers of their errors, of examples that only they
+    predict correctly, and of those that only the model predicts correctly.
     """
 
     def __init__(self, model: Classifier, collected: CollectedColumns | None = None, *, on: str = "test") -> None:
@@ -59,18 +60,18 @@ class EvaluatedExamples:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of examples."""
         return self.kept.count
 
     def add(self, score: Array, variance: Array, y: Array, baselines: Array | None = None) -> None:
-        """The next examples: scores and variances (n, C), true classes (n,), and those that baselines predict (n, 2)."""
+        """Add examples: scores and variances (n, C), true classes (n,), and the predictions of baselines (n, 2)."""
         p, predicted = class_probabilities(score, variance, self.model.scale, self.model.link), predicted_classes(score)
         size, rows = p.shape[1], np.arange(len(y))
         self.finite = self.finite and bool(np.isfinite(p).all())
         self.discordant += np.nan if baselines is None else class_baselines.discordant(y, predicted, baselines)
         self.confusion += np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
         self.gaps = calibration_gaps(p.max(axis=1), predicted == y, self.gaps)
-        # Of two classes both columns have the same square, and one of them is counted.
+        # With two classes both columns have the same square, so only one is counted.
         square = ((p - np.eye(size)[y]) ** 2).sum(axis=1)
         areas = [pack_scores(p[:, z], y == z) for z in ([1] if size == 2 else range(size))]
         self.kept.append([np.log(np.maximum(p[rows, y], 1e-15)), square, *areas])
@@ -79,7 +80,7 @@ class EvaluatedExamples:
             self.held, self.sizes = self.held + int(among[rows, y].sum()), self.sizes + int(among.sum())
 
     def figures(self) -> dict[str, Any]:
-        """What `metrics` says of them."""
+        """Return the columns of `metrics` for these examples."""
         found: dict[str, Any] = {"rows": self.rows, "judged_on": self.on}
         found["error"] = (self.rows - int(np.trace(self.confusion))) / self.rows
         found["error_majority"] = 1.0 - float(self.confusion.sum(axis=1).max()) / self.rows
@@ -94,7 +95,7 @@ class EvaluatedExamples:
         return found
 
     def _auc(self) -> float | None:
-        """Area under the ROC curve by ranks, ties counted half; None where a class does not occur."""
+        """Return the area under the ROC curve from ranks, ties counted half; None if a class does not occur."""
         count = 1 if len(self.confusion) == 2 else len(self.confusion)
         found = [roc_area(self.kept.column(2 + z, np.uint64)) for z in range(count)]
         known = [each for each in found if each is not None]
@@ -102,13 +103,13 @@ class EvaluatedExamples:
 
 
 def metrics(value: Classifier | EvaluatedExamples, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
-    """Every column of `COLUMNS`; None where the artifact has no held-out rows.
+    """Return every column of `COLUMNS`; None if the artifact has no held-out rows.
 
-    error_majority     of the commonest class of these rows for all of them.
-    error_centroid, error_linear  of the nearest centroid and a ridge classifier of at most 10,000 training rows; None for text.
-    auc                area under the ROC curve, of more than two classes the mean of each against the rest.
-    coverage, set_size  of the sets of `herd apply --want sets`, on test rows alone: those that calibrated it decided their size.
-    calibration_error  expected calibration error of the likeliest class, 15 bins of equal width.
+    error_majority     the error of predicting the most frequent class of these rows.
+    error_centroid, error_linear  those of the nearest centroid and a ridge classifier of at most 10,000 training rows; None for text.
+    auc                area under the ROC curve; for more than two classes, the mean of each class against the rest.
+    coverage, set_size  those of the sets of `herd apply --want sets`, on test rows only, because calibration rows determine the sizes.
+    calibration_error  expected calibration error of the most probable class, 15 bins of equal width.
     """
     model, found = value.model if isinstance(value, EvaluatedExamples) else value, evaluated_examples(value)
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
@@ -122,12 +123,12 @@ def metrics(value: Classifier | EvaluatedExamples, settings: Any, *, map: Any = 
 
 
 def evaluated_examples(value: Classifier | EvaluatedExamples) -> EvaluatedExamples | None:
-    """The rows that figures are made of, judged; None where an artifact has none."""
+    """Return the statistics of the evaluated rows; None if an artifact has none."""
     return value if isinstance(value, EvaluatedExamples) else heldout_examples.evaluate_heldout(value, EvaluatedExamples)
 
 
 def heldout_predictions(value: Classifier) -> tuple[Array, Array, Array]:
-    """Class probabilities (n, classes), true and predicted classes (n,) of the held-out rows that figures are made of."""
+    """Return class probabilities (n, classes), true and predicted classes (n,) of the held-out rows used for the metrics."""
     rows = value.holdout
     if rows is None:
         raise DataError("the classifier has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
@@ -137,18 +138,18 @@ def heldout_predictions(value: Classifier) -> tuple[Array, Array, Array]:
 
 
 def calibration_error(confidence: Array, right: Array) -> float:
-    """Mean distance between confidence and share of right answers over bins of confidence, weighted by their rows."""
+    """Return the mean distance between confidence and share of correct predictions over bins of confidence, weighted by their rows."""
     return float(np.abs(calibration_gaps(confidence, right, np.zeros(BINS))).sum() / len(right))
 
 
 def calibration_gaps(confidence: Array, right: Array, before: Array) -> Array:
-    """Σ of confidence less 1 of right answers in each bin (15,), on top of that of the examples before."""
+    """Return Σ of confidence minus the number of correct predictions in each bin (15,), added to `before`."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     return np.bincount(np.append(np.arange(BINS), bins), weights=np.append(before, confidence - right), minlength=BINS)
 
 
 def confusion_rows(value: Classifier) -> list[Row]:
-    """A row per true class: how many of its examples were given to each class."""
+    """Return one row per true class with the counts of its examples by predicted class."""
     p, y, predicted = heldout_predictions(value)
     size = p.shape[1]
     table = np.bincount(y * size + predicted, minlength=size * size).reshape(size, size)
@@ -156,9 +157,9 @@ def confusion_rows(value: Classifier) -> list[Row]:
 
 
 def mcnemar_test(first: Classifier, second: Classifier) -> dict[str, Any]:
-    """McNemar's test on examples that one of two classifiers gets wrong: exact up to 1000 of them, else χ² with continuity correction.
+    """Return McNemar's test on the examples that only one of two classifiers gets wrong: exact up to 1000, else χ² with correction.
 
-    Raises DataError unless both were judged on the same rows.
+    The correction is the continuity correction.  Raises DataError unless both were evaluated on the same rows.
     """
     _, y, a = heldout_predictions(first)
     _, other, b = heldout_predictions(second)
@@ -176,24 +177,24 @@ def mcnemar_test(first: Classifier, second: Classifier) -> dict[str, Any]:
 
 
 def sign_test(first: int, second: int) -> float:
-    """Two-sided p of so many cases each way when both ways are equally likely."""
+    """Return the two-sided p-value of these numbers of cases if both outcomes are equally likely."""
     from scipy.special import bdtr, erfc
 
     total = first + second
     if total == 0:
         return 1.0
     if total <= 1000:
-        # Cases that differ are heads or tails of a fair coin: twice the tail P(X ≤ min) of B(n, ½).
+        # The differing cases are flips of a fair coin: twice the tail P(X ≤ min) of B(n, ½).
         return float(min(1.0, 2.0 * bdtr(min(first, second), total, 0.5)))
     statistic = max(0.0, abs(first - second) - 1) / np.sqrt(total)
     return float(erfc(statistic / np.sqrt(2.0)))
 
 
 def tournament_edges(results: Sequence[Row]) -> list[Row]:
-    """Win fractions of every pair of algorithms over the tasks both took part in, as the edges of a graph.
+    """Return the edges of a graph with the win fractions of every pair of algorithms over the tasks that both took part in.
 
-    results  rows with `task`, `algorithm`, `error` and perhaps `noise`.  The algorithm with more wins is on top; an edge
-    is `plain` below 60 % of tasks, `arrow` from there, `bold` above 80 %.  p: sign test, ties left out.
+    results  rows with `task`, `algorithm`, `error` and perhaps `noise`.  The algorithm with more wins comes first; an edge
+    is `plain` below 60 % of tasks, `arrow` from there, `bold` above 80 %.  p: sign test without ties.
     Source: Crammer & Lee (2010), Fig. 4.
     """
     if not results or not {"task", "algorithm", "error"} <= set(results[0]):

@@ -1,4 +1,4 @@
-"""What `herd eval` says about a `dbn`: a lower bound of the log-likelihood of the test rows beside that of its first layer."""
+"""The metrics of `herd eval` for a `dbn`: a lower bound of the log-likelihood of the test rows, and that of its first layer."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from herdcli.rbm.model import Harmonium
 from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
-SAMPLES = 20  # hidden states of each row that the bound is a mean over
+SAMPLES = 20  # hidden states of each row whose mean is the bound
 
 
 def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, float | None]:
-    """Means over test rows, in nats; None where the artifact carries none.
+    """Return means over test rows, in nats; None if the artifact has none.
 
     log_likelihood_bound     lower bound, Σ over layers; its standard error is that of the last log Z and of sampled hidden states.
-    log_likelihood_bound_reverse  the same with that log Z from annealing back, if asked for.
-    log_likelihood_first     of the first layer alone, with the standard error of its log Z.
-    independent              of independent columns with the means of the training rows.
-    reconstruction           up to the last layer and down again by means.
+    log_likelihood_bound_reverse  the same with log Z from reverse annealing, if requested.
+    log_likelihood_first     the log-likelihood of the first layer alone, with the standard error of its log Z.
+    independent              that of independent columns with the means of the training rows.
+    reconstruction           the error after a pass up to the last layer and down again by means.
     """
     columns = (
         "log_likelihood_bound",
@@ -58,7 +58,7 @@ def metrics(value: DBN, settings: EvaluationSettings, *, map: Map = map, progres
     drawn = likelihood_bounds(models, values, last.log_partition, samples=SAMPLES, seed=settings.seed)
     spread = drawn.mean(axis=1).std(ddof=1) / np.sqrt(len(drawn))
     for way, found in tops.items():
-        # The bound has the last layer's −log Z once, whatever was drawn: another estimate of it moves the bound by the difference.
+        # The bound contains the last layer's −log Z once for all samples, so another estimate moves the bound by the difference.
         result[f"log_likelihood_bound{way}"] = float(drawn.mean()) + last.log_partition - found.log_partition
         result[f"log_likelihood_bound{way}_se"] = float(np.hypot(found.standard_error, spread))
     result["log_likelihood_first"] = float(log_likelihood(models[0], values, lowest.log_partition, map=map).mean())

@@ -1,4 +1,4 @@
-"""What `herd eval` says of mixtures, k-means and factors: likelihoods beside a baseline, criteria, the ledger, and known labels."""
+"""The metrics of `herd eval` for mixtures, k-means and factors: likelihoods with baselines, criteria, code lengths, and labels."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from herdcli.numerics import block_statistics
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-FIGURES = ("", "_baseline", "_valid", "_train")  # of log_likelihood or squared_error
+FIGURES = ("", "_baseline", "_valid", "_train")  # suffixes of log_likelihood or squared_error
 GAUSSIANS = ("_gaussian", "_independent")  # baselines of densities
 GAIN = ("gain", "gain_se")
-LEAST_MASS = 2.0  # of weights that say how often rows occur
+LEAST_MASS = 2.0  # least sum of weights that count the occurrences of rows
 CRITERIA = ("bic", "aic", "icl")
 LEDGER = ("iterations", "rise", "floors")
 CLUSTERS = ("adjusted_rand", "mutual_information", "error")
@@ -30,7 +30,7 @@ CLUSTERS = ("adjusted_rand", "mutual_information", "error")
 
 @dataclass(frozen=True)
 class EvaluatedRows:
-    """A model and the rows that it is judged by, wherever they are; their labels are 0 … labels − 1, −1 where unknown."""
+    """A model and the rows that evaluate it, in memory or not; their labels are 0 … labels − 1, −1 if unknown."""
 
     model: Made
     rows: block_statistics.RowReader
@@ -44,21 +44,21 @@ def metrics(
     map: Callable[..., Any] = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, float | str | None]:
-    """The columns of the kind; None where there are no rows or labels for one.
+    """Return the columns of the kind; None for those without rows or labels.
 
-    log_likelihood       nats a row of split 2; of split 1 (_valid) and 0 (_train).
-    _gaussian, _independent, _baseline  of split 2 by one full Gaussian, by one for each column, and the one that the verdict is held
-                         against: of mixtures the better of both, of factors independent columns.
-    gain, gain_se        what rows of split 2 have more than by the baseline, columns of one value left out, and its standard error.
-    squared_error        the same for kmeans and pca, a row: from the centre or the plane; the baseline's from the mean.
-    code_length, bits_back   nats a row to send a held-out row with its component or factors, and what choosing these gives back; the
-                         difference is the free energy, −log_likelihood.  code_length_hard: with the likeliest component alone.
-    bound, occupied      of variational Bayes: of the log evidence, nats a row; components that hold a row or more.
-    bic, aic, icl        of the rows learned from; the smaller, the better.
-    rise                 largest fall of the penalised objective in one half-step of the run, nats a row (squared error a row).
-    floors               variances that the last M step raised.
-    adjusted_rand, mutual_information   clusters beside the labels of split 2; 1 is perfect, about 0 is chance.
-    error                of the classes of --per-class.
+    log_likelihood       nats per row of split 2; of split 1 (_valid) and 0 (_train).
+    _gaussian, _independent, _baseline  those of split 2 under one full Gaussian, under one Gaussian per column, and under the baseline
+                         of the verdict: for mixtures the better of both, for factors independent columns.
+    gain, gain_se        the gain over the baseline for rows of split 2, without constant columns, and its standard error.
+    squared_error        the same for kmeans and pca, per row: from the centre or the plane; for the baseline from the mean.
+    code_length, bits_back   nats to send a held-out row with its component or factors, and the nats returned by their choice; the
+                         difference is the free energy, −log_likelihood.  code_length_hard: with the most probable component only.
+    bound, occupied      for variational Bayes: the bound of the log evidence in nats per row; components with at least one row.
+    bic, aic, icl        criteria of the training rows; smaller is better.
+    rise                 largest fall of the penalised objective in one half-step of the run, nats per row (squared error per row).
+    floors               number of variances that the last M step raised to their floor.
+    adjusted_rand, mutual_information   clusters compared with the labels of split 2; 1 is perfect, about 0 is chance.
+    error                the classification error of --per-class.
     """
     held = value if isinstance(value, EvaluatedRows) else _heldout_rows(value)
     value = value.model if isinstance(value, EvaluatedRows) else value
@@ -99,7 +99,7 @@ def metrics(
 
 
 def _heldout_rows(value: Made) -> EvaluatedRows | None:
-    """The rows that travel with a model; None where there are none."""
+    """Return the held-out rows stored with a model; None if there are none."""
     if value.holdout is None or not len(value.holdout):
         return None
     y = None if value.known is None else value.known.holdout_y
@@ -107,13 +107,13 @@ def _heldout_rows(value: Made) -> EvaluatedRows | None:
 
 
 def _baseline_scores(value: Made, *, density: bool) -> dict[str, Callable[[Array], Array]]:
-    """What the rows are held against, (n,) nats or −squared error of rows (n, D): Gaussians with the model's own floors, or the mean."""
+    """Return the scores of the baselines as functions of rows (n, D): (n,) nats of Gaussians with the model's floors, or −squared error."""
     known = value.known
     assert known is not None
     if isinstance(value, Clusters) or not density:
         return {"_baseline": baseline_density(value)}
     mean, variance = known.base_mean, known.base_variance
-    rows = known.rows if value.mass < LEAST_MASS else round(value.mass)  # weights that add up to 1 are shares
+    rows = known.rows if value.mass < LEAST_MASS else round(value.mass)  # weights that sum to 1 are shares, not counts
     alike = (isinstance(value, Mixture) and value.family == "spherical") or (isinstance(value, FactorModel) and value.model == "ppca")
     scale = np.ones(len(mean)) if alike else floor_scale(variance, mean, value.floor)
     narrow = predictive_variances(variance, rows, value.floor * np.square(scale))
@@ -129,12 +129,12 @@ def _baseline_scores(value: Made, *, density: bool) -> dict[str, Callable[[Array
 def _baseline_figures(
     value: Made, against: dict[str, Callable[[Array], Array]], sums: block_statistics.Sums, name: str, sign: float
 ) -> dict[str, float | str | None]:
-    """The figures of the baselines, and what is gained over the one that the verdict is held against."""
+    """Return the columns of the baselines, and the gain over the baseline of the verdict."""
     rows = float(sums["rows"][0])
     base = {part: float(sums["base" + part][0]) / rows for part in against}
     best = "_independent" if isinstance(value, FactorModel) and "_independent" in base else max(base, key=lambda part: base[part])
     total, squares = sums["gain" + best].tolist()
-    if "_unshrunk" in base:  # the same Gaussian, whichever way of learning it is the better
+    if "_unshrunk" in base:  # the same Gaussian, shrunk or not, whichever is better
         base["_gaussian"] = max(base["_gaussian"], base.pop("_unshrunk"))
     result: dict[str, float | str | None] = {name + part: sign * figure for part, figure in base.items()}
     result |= {f"{name}_baseline": sign * base.get(best, base.get("_gaussian", 0.0)), "gain": total / rows}
@@ -144,8 +144,10 @@ def _baseline_figures(
 def _block_statistics(
     evaluated_rows: EvaluatedRows, against: dict[str, Callable[[Array], Array]]
 ) -> Callable[[block_statistics.RowBlock], block_statistics.Sums]:
-    """From rows to sums: their number, densities of the model and of the baselines, gains over these and their squares, lengths of codes,
-    and clusters beside labels."""
+    """Return a function from rows to sums: the row count, densities of model and baselines, gains and their squares, and code lengths.
+
+    The sums also contain the table of clusters by labels.
+    """
     value = evaluated_rows.model
     constant = np.zeros(0, dtype=bool) if value.known is None or "_baseline" in against else value.known.constant
 
@@ -179,12 +181,12 @@ def _parameter_count(value: Mixture | FactorModel) -> int:
 
 
 def compare_with_labels(found: Array, labels: Array, *, supervised: bool) -> dict[str, float | str | None]:
-    """Clusters or states (n,) beside labels (n,): two indices of clusterings, and the error where each class has its own."""
+    """Compare clusters or states (n,) with labels (n,): two agreement indices, and the error if each class has its own cluster."""
     return _agreement_columns(contingency_table(labels, found), float(np.count_nonzero(found != labels)), supervised=supervised)
 
 
 def _agreement_columns(table: Array, wrong: float, *, supervised: bool) -> dict[str, float | str | None]:
-    """The same of counts of rows by label and cluster, of which `wrong` are in clusters that have not their label's number."""
+    """Return the same columns from counts of rows by label and cluster; `wrong` rows are in clusters of another number than their label."""
     table = table[np.ix_(table.any(axis=1), table.any(axis=0))]
     result: dict[str, float | str | None] = {
         "adjusted_rand": adjusted_rand_index(table),
@@ -194,14 +196,14 @@ def _agreement_columns(table: Array, wrong: float, *, supervised: bool) -> dict[
 
 
 def contingency_table(first: Array, second: Array) -> Array:
-    """(a, b) counts of rows by two labellings (n,)."""
+    """Return (a, b) counts of rows by two labellings (n,)."""
     a, i = np.unique(first, return_inverse=True)
     b, j = np.unique(second, return_inverse=True)
     return np.bincount(i * len(b) + j, minlength=len(a) * len(b)).reshape(len(a), len(b))
 
 
 def adjusted_rand_index(table: Array) -> float:
-    """Agreement of two partitions of rows, counts (a, b), 1 where they are the same and 0 on average by chance.
+    """Return the agreement of two partitions of rows from counts (a, b): 1 if they are equal, and 0 on average by chance.
 
     (Σ_ij C(n_ij, 2) − e) / (½ (a + b) − e), a = Σ_i C(n_i, 2), b = Σ_j C(n_j, 2), e = a b / C(n, 2).  Source: Hubert & Arabie (1985).
     """
@@ -216,8 +218,8 @@ def adjusted_rand_index(table: Array) -> float:
 
 
 def normalized_mutual_information(table: Array) -> float:
-    """I(a; b) / ½ (H(a) + H(b)) of two partitions of rows, counts (a, b): 1 where they are the same, 0 where they are independent."""
-    # Σ p_ij log p_ij/(p_i p_j), empty cells 0; at most the smaller of both entropies, so that the quotient with their mean is at most 1.
+    """Return I(a; b) / ½ (H(a) + H(b)) of two partitions from counts (a, b): 1 if they are equal, 0 if they are independent."""
+    # Σ p_ij log p_ij/(p_i p_j), empty cells 0; it is at most the smaller entropy, so its quotient by their mean is at most 1.
     p = table / int(table.sum())
     a, b = p.sum(axis=1), p.sum(axis=0)
     some = p > 0

@@ -1,7 +1,7 @@
-"""What `herd eval` says about an `rbm-pairs`: how it was learned, and with a gallery how often it recognises whose image it is.
+"""The metrics of `herd eval` for an `rbm-pairs`: its training and, with a gallery, its errors in recognising persons.
 
-A rank-n error rate is the share of probes whose n most similar gallery images are all of other persons.  Four rivals are trained
-on the gallery images and judged on the same probes.
+A rank-n error rate is the share of probes whose n most similar gallery images all show other persons.  Four baseline methods are
+fitted to the gallery images and evaluated on the same probes.
 Source: Teh (2003), sec. 3.5.
 """
 
@@ -27,7 +27,7 @@ Map = Callable[..., Any]
 
 @dataclass(frozen=True)
 class SubspaceDimensions:
-    """Sizes of the rivals' subspaces, fewer where the gallery forbids.  Source: Teh (2003), sec. 3.5.2."""
+    """Dimensions of the baselines' subspaces, smaller if the gallery requires it.  Source: Teh (2003), sec. 3.5.2."""
 
     dropped: int = 0  # leading eigenfaces that are left out
     eigenfaces: int = 199
@@ -38,10 +38,10 @@ class SubspaceDimensions:
 
 @dataclass(frozen=True)
 class RecognitionTask:
-    """A model with images to judge it by: in unit values (n, D) for the model, as intensities (n, D) for its rivals.
+    """A model with images for its evaluation: in unit values (n, D) for the model, as intensities (n, D) for the baselines.
 
-    persons  (n,) text.  train, gallery (G,), probes (P,)  indices of rows; the rivals learn from the first.  sets  (P,) text: the test
-    set of each probe.
+    persons  (n,) text.  train, gallery (G,), probes (P,)  indices of rows; the baselines are fitted to `train`.  sets  (P,) text: the
+    test set of each probe.
     """
 
     model: PairRBM
@@ -58,10 +58,10 @@ class RecognitionTask:
 def metrics(
     value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None
 ) -> Row | list[Row]:
-    """What the artifact says of itself; with images the rank-n error rates of `recognition_rows`.
+    """Return the figures stored in the artifact; with images, the rank-n error rates of `recognition_rows`.
 
-    pairs           ordered pairs it was learned from.      largest_weight  of both blocks.
-    reconstruction  mean squared error of the last epoch; reconstruction_mean that of the mean image, whatever the pair.
+    pairs           number of ordered training pairs.      largest_weight  the largest weight of both blocks.
+    reconstruction  mean squared error of the last epoch; reconstruction_mean that of the mean image for every pair.
     """
     if isinstance(value, RecognitionTask):
         return recognition_rows(value, map)
@@ -75,13 +75,13 @@ def metrics(
 
 
 def model_similarity(value: RecognitionTask, map: Map = map) -> Array:
-    """F (P, G) of probes and gallery images under the model of pairs."""
+    """Return F (P, G) of probes and gallery images under the model of pairs."""
     probes, gallery = (hidden_totals(value.model, value.units[rows]) for rows in (value.probes, value.gallery))
     return pair_similarity(value.model, probes, gallery, map)
 
 
 def method_similarities(value: RecognitionTask, map: Map = map) -> dict[str, Array]:
-    """Similarities (P, G) by method, the model's own first."""
+    """Return similarities (P, G) by method, the model's own first."""
     train, persons, dimensions = value.images[value.train], value.persons[value.train], value.dimensions
     methods: dict[str, face_similarities.Similarity] = {
         "correlation": face_similarities.correlation,
@@ -95,7 +95,7 @@ def method_similarities(value: RecognitionTask, map: Map = map) -> dict[str, Arr
 
 
 def recognition_rows(value: RecognitionTask, map: Map = map) -> list[Row]:
-    """One row for each test set and method, and for all probes together if there are several sets."""
+    """Return one row for each test set and method, and for all probes together if there are several sets."""
     persons, gallery = value.persons[value.probes], value.persons[value.gallery]
     ahead = {name: first_match(found, persons, gallery) for name, found in method_similarities(value, map).items()}
     names = np.unique(value.sets).tolist()
@@ -112,7 +112,7 @@ def recognition_rows(value: RecognitionTask, map: Map = map) -> list[Row]:
 
 
 def compare_with_correlation(ahead: dict[str, Array], inside: Array) -> str:
-    """`ok`, or `worse than correlation`: more first matches of other persons than by plain correlation, by two standard errors."""
+    """Return `ok` or `worse than correlation`: significantly more wrong first matches than plain correlation, by two standard errors."""
     own, plain = (rank_errors(ahead[name][inside])[1] for name in ("rbm-pairs", "correlation"))
     spread = float(np.sqrt(max(plain * (1.0 - plain), 0.25 / len(inside)) / max(1, int(inside.sum()))))
     return "worse than correlation" if own > plain + 2.0 * spread else "ok"

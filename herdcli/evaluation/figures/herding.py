@@ -1,6 +1,6 @@
-"""What `herd eval` says about a `herding` artifact: moments, variety of the pseudo-samples, classification.
+"""The metrics of `herd eval` for a `herding` artifact: moments, variety of the pseudo-samples, classification.
 
-Test rows are never fitted: class energies are calibrated on validation rows alone, as Welling (2009), sec. 10, does.
+Test rows are never used for fitting: class energies are calibrated on validation rows only, as in Welling (2009), sec. 10.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ COLUMNS = (
 
 
 def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, float | None]:
-    """Every column of `COLUMNS`; None where the model has no such thing.  Means over runs unless said otherwise.
+    """Return every column of `COLUMNS`; None for those that do not apply.  They are means over runs unless stated otherwise.
 
     moment_gap            largest |⟨g(s_t)⟩ − ⟨ḡ_t⟩| over features and runs (Prop. 1); times T it is largest |w_T − w_0|,
-                          which stays bounded where herding works: the gap falls as 1/T.
-    moment_gap_random     about what the largest gap of T independent draws would be, which herding is to be below.
-    weight_growth         ‖w‖ at T over ‖w‖ at T/2, the largest over runs; 1 when bounded.
-    hidden_entropy        mean bits of a hidden unit over the pseudo-samples, 1 when on half the time.
+                          which stays bounded if herding works: the gap falls as 1/T.
+    moment_gap_random     approximate largest gap of T independent draws; herding should be below it.
+    weight_growth         ‖w‖ at T divided by ‖w‖ at T/2, the largest over runs; 1 if bounded.
+    hidden_entropy        mean bits of a hidden unit over the pseudo-samples, 1 if it is on half the time.
     effective_states      exp entropy of the kept pseudo-samples.
     max_entropy_distance  Euclidean distance of their frequencies from the distribution of maximum entropy with the same
-                          moments, where the states can be enumerated.
+                          moments, if the states can be enumerated.
     """
     gaps = [part.max() for part in (value.gap.largest_visible, value.gap.largest_pair) if part is not None]
     if value.gap.largest_hidden is not None and value.hidden_bias == "full":
@@ -70,10 +70,10 @@ def metrics(value: Herding, settings: EvaluationSettings, *, map: Map = map, pro
 
 
 def expected_random_gap(value: Herding) -> float | None:
-    """What the largest gap of as many random draws would be, about: σ √(2 ln F / T) of F features and T draws.
+    """Return the approximate largest gap of T random draws: σ √(2 ln F / T) for F features.
 
     σ² is the variance of the visible unit that varies most; the largest of F normal errors is about √(2 ln F) times one of them.
-    None for features of real rows, and for runs that are driven by rates alone.
+    Returns None for features of real rows, and for runs that are driven by rates only.
     """
     if value.representation == "real" or value.decoupled:
         return None
@@ -84,7 +84,7 @@ def expected_random_gap(value: Herding) -> float | None:
 
 
 def _max_entropy_distance(value: Herding) -> float | None:
-    """Mean over runs; None for other models, too many units, or moments that no positive distribution has."""
+    """Return the mean over runs; None for other models, too many units, or moments that no positive distribution has."""
     D = value.b.shape[1]
     if value.model != "mrf" or sample_entropy.MOST_STATES[value.features] < D:
         return None
@@ -100,7 +100,7 @@ def _max_entropy_distance(value: Herding) -> float | None:
 
 
 def _classification_errors(scores: Scores, settings: EvaluationSettings) -> dict[str, float | None]:
-    """Errors on test rows, and on training rows where they were scored; those were seen and calibrate nothing."""
+    """Return the errors on test rows, and on training rows if they have scores; training rows do not calibrate anything."""
     fitted, train = replace(settings, calibrate="valid"), scores.split == TRAIN
     result = classification_errors(scores, fitted)
     if result and train.any():

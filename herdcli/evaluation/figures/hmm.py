@@ -1,4 +1,4 @@
-"""What `herd eval` says of hidden Markov models: likelihoods beside two baselines, criteria, the ledger, and known labels."""
+"""The metrics of `herd eval` for hidden Markov models: likelihoods with baselines, criteria, code lengths, and labels."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ LABELLED = ("adjusted_rand", "mutual_information", "error")
 def metrics(
     value: MarkovChain, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, float | str | None]:
-    """The columns of the kind; None where there are no rows or labels for one.
+    """Return the columns of the kind; None for those without rows or labels.
 
-    log_likelihood       nats a row of the sequences of split 2; of split 1 (_valid) and 0 (_train).
-    _mixture             of split 2 by the same states without their order (rows drawn by their occupancy).
-    _one_state           by one state; of real rows also by one full Gaussian (_gaussian), one of each column (_independent), and the last
-                         value seen with the spread of a step (_persistence).
-    _baseline            the best of these but persistence, which the verdict is held against.
-    gain, gain_se        what rows have more than by the baseline, and its standard error: of sequences, or of pieces of a few long ones.
-    bic, aic             of the rows learned from; the smaller, the better.
-    rise                 largest rise of the free energy in one half-step of the run, nats a row.
-    floors               variances, probabilities or rates that the last M step raised.
-    adjusted_rand, mutual_information   states of the likeliest paths beside the labels of split 2.
-    error                of the states of --per-class.
+    log_likelihood       nats per row of the sequences of split 2; of split 1 (_valid) and 0 (_train).
+    _mixture             that of split 2 under the same states without their order (a mixture weighted by their occupancy).
+    _one_state           under one state; for real rows also under one full Gaussian (_gaussian), one per column (_independent), and a
+                         Gaussian step from the last observed value (_persistence).
+    _baseline            the best of these except persistence, with which the verdict compares.
+    gain, gain_se        the gain of rows over the baseline, and its standard error over sequences, or over pieces of a few long ones.
+    bic, aic             criteria of the training rows; smaller is better.
+    rise                 largest rise of the free energy in one half-step of the run, nats per row.
+    floors               number of variances, probabilities or rates that the last M step raised to their floor.
+    adjusted_rand, mutual_information   states of the most probable paths compared with the labels of split 2.
+    error                the error of the states of --per-class.
     verdict              `ok`, or all of `worse than baseline` or `learned nothing`, `worse than persistence`, and `variance at floor`
-                         (columns that do not vary at all not counted).
+                         (constant columns are not counted).
     """
     ledger = value.ledger
     result: dict[str, float | str | None] = dict.fromkeys(("states", *FIGURES, *GAIN, "bic", "aic", *LEDGER, *LABELLED, "verdict"))
@@ -72,14 +72,14 @@ def metrics(
 
 @dataclass(frozen=True)
 class _BaselineFigures:
-    """Figures of baselines, and what is wrong by them."""
+    """The columns of the baselines, and the findings of comparisons with them."""
 
     figures: dict[str, float | str | None]
     findings: list[str | None]
 
 
 def _compare_with_baselines(value: MarkovChain, heldout: Held) -> _BaselineFigures:
-    """The held-out rows, one by one, beside simpler models of them."""
+    """Compare the held-out rows with simpler models, row by row."""
     known, sequences = value.known, heldout.sequences
     assert known is not None
     block = sequences.whole()
@@ -113,7 +113,7 @@ def _compare_with_baselines(value: MarkovChain, heldout: Held) -> _BaselineFigur
 
 
 def _compare_with_labels(value: MarkovChain, heldout: Held, map: Callable[..., Any]) -> dict[str, float | str | None]:
-    """Likeliest paths beside known labels."""
+    """Compare the most probable paths with known labels."""
     if heldout.y is None or not (heldout.y >= 0).any():
         return {}
     there = heldout.y >= 0

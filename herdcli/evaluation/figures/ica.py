@@ -1,4 +1,4 @@
-"""What `herd eval` says about an `ica` artifact: sources found, sparseness, locality of the filters, fit on held-out rows."""
+"""The metrics of `herd eval` for an `ica` artifact: separation of sources, sparseness, locality of the filters, held-out fit."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ COLUMNS = (
     "objective",
     "acceptance",
 )
-GOOD_FIT = 0.7  # r² from which on a filter counts as a Gabor function
-SMALLEST_PICTURE = 5  # pixels a side that a Gabor function needs
+GOOD_FIT = 0.7  # least r² with which a filter counts as a Gabor function
+SMALLEST_PICTURE = 5  # least pixels per side for fitting a Gabor function
 
 
 @dataclass(frozen=True)
 class EvaluatedFilters:
-    """A model and the whitened rows that it is judged by, wherever they are.  dtype  of the arithmetic of outputs."""
+    """A model and the whitened rows that evaluate it, in memory or not.  dtype  the type for computing outputs."""
 
     model: ICA
     rows: block_statistics.RowReader
@@ -56,9 +56,9 @@ class EvaluatedFilters:
 
     @cached_property
     def sums(self) -> block_statistics.Sums:
-        """Over all rows: their number, squares, energies and score matching; second and fourth powers of centred columns and outputs.
+        """Return sums over all rows: count, squares, energies, score matching, second and fourth powers of centred columns and outputs.
 
-        A pass for the means, and one for the rest.
+        It takes one pass for the means, and one for the rest.
         """
         source, value = block_statistics.RowBlocks.within(self.rows), self.model
         first = block_statistics.total_statistics(source, self._first, self.map)
@@ -89,11 +89,11 @@ class EvaluatedFilters:
         return {"rows": np.array([float(len(block.X))]), "columns": block.X.sum(axis=0), "outputs": outputs}
 
     def mean(self, name: str) -> float | None:
-        """Of something of each row; None where the model has no such thing."""
+        """Return the mean over rows of a quantity; None if the model does not have it."""
         return float(self.sums[name][0] / self.sums["rows"][0]) if name in self.sums else None
 
     def kurtosis(self, name: str) -> Array:
-        """E(u − ū)⁴ / var² − 3 of each of `columns` or `outputs`."""
+        """Return E(u − ū)⁴ / var² − 3 of each of `columns` or `outputs`."""
         dtype, count = self.dtype if name == "outputs" else np.dtype(np.float64), self.sums["rows"][0]
         second, fourth = ((self.sums[f"{name}_{power}"] / count).astype(dtype) for power in ("second", "fourth"))
         found: Array = fourth / second**2 - 3.0
@@ -107,7 +107,7 @@ def _power_sums(name: str, centred: Array) -> block_statistics.Sums:
 
 
 def evaluated_filters(value: ICA | EvaluatedFilters, map: Callable[..., Any] = map) -> EvaluatedFilters | None:
-    """By the held-out rows that travel with a model, where no others were named; None where there are none."""
+    """Return the evaluation on the held-out rows stored with a model, unless others were given; None if there are none."""
     if isinstance(value, EvaluatedFilters):
         return value
     if value.holdout is None or not len(value.holdout):
@@ -118,21 +118,21 @@ def evaluated_filters(value: ICA | EvaluatedFilters, map: Callable[..., Any] = m
 def metrics(
     value: ICA | EvaluatedFilters, settings: EvaluationSettings, *, map: Callable[..., Any] = map, progress: Watch | None = None
 ) -> dict[str, float | None]:
-    """Every column of `COLUMNS`; None where the model has no such thing.
+    """Return every column of `COLUMNS`; None for those that do not apply to the model.
 
-    amari, amari_squared  distance of unmixing @ mixing from a scaled permutation, Teh's sum and the mean of squares; square models
-                          whose mixing is known.
-    sir, sir_least        decibels of a source over the others in its output, mean and worst.
+    amari, amari_squared  distance of unmixing @ mixing from a scaled permutation, Teh's sum and the mean of squares; for square models
+                          with known mixing.
+    sir, sir_least        ratio of a source to the others in its output, in decibels, mean and worst.
     kurtosis              median excess kurtosis of the outputs, over training and over held-out rows.
     kurtosis_whitening    median of its absolute value over the columns of whitened held-out rows, without any filter.
-    log_likelihood_whitening  of a Gaussian of unit variance, of the same rows.
-    participation         median share of pixels that a filter uses; filters turned to the rows' own axes, lengths kept.
-    localisation          median of 1 − radius of a filter's power over that of even power; of rows in order, no pictures: in time.
-    gabor_r2, gabor_share median r² of fitted Gabor functions, and the share of filters with r² ≥ 0.7; pictures alone.
+    log_likelihood_whitening  the log-likelihood of a Gaussian of unit variance on the same rows.
+    participation         median share of pixels that a filter uses; filters are rotated to the axes of the rows, with lengths kept.
+    localisation          median of 1 − radius of a filter's power / radius of uniform power; for ordered rows that are no images: in time.
+    gabor_r2, gabor_share median r² of fitted Gabor functions, and the share of filters with r² ≥ 0.7; images only.
     score_matching        E[½|∇E|² − ∇²E] over held-out whitened rows: compares densities without their partition functions,
-                          models of the same rows and of whitenings that differ by a rotation alone.
-    log_likelihood        nats per held-out whitened row, of square models whose outputs have densities of their own.
-    objective, acceptance last of the trace.
+                          for models of the same rows whose whitenings differ only by a rotation.
+    log_likelihood        nats per held-out whitened row, for square models whose outputs have their own densities.
+    objective, acceptance the last values of the trace.
     rise                  of --posterior gaussian: the most that the free energy rose in a half-step, nats a row.
     """
     held = evaluated_filters(value, map)
@@ -152,7 +152,7 @@ def metrics(
 
 
 def whitening_columns(evaluated: EvaluatedFilters) -> dict[str, float | None]:
-    """What whitening alone gives: kurtosis and likelihood of whitened rows."""
+    """Return the metrics of whitening without filters: kurtosis and likelihood of whitened rows."""
     squares = evaluated.mean("squares")
     assert squares is not None
     gaussian = -0.5 * (evaluated.rows.columns * math.log(2.0 * math.pi) + squares)
@@ -160,29 +160,29 @@ def whitening_columns(evaluated: EvaluatedFilters) -> dict[str, float | None]:
 
 
 def _heldout_columns(evaluated: EvaluatedFilters) -> dict[str, float | None]:
-    """Kurtoses and the likelihood beside whitening alone."""
+    """Return the kurtoses and the likelihood, with those of whitening without filters."""
     kurtosis = {"kurtosis_heldout": float(np.median(evaluated.kurtosis("outputs")))}
     return kurtosis | whitening_columns(evaluated) | {"log_likelihood": _log_likelihood(evaluated)}
 
 
 def _has_scores(value: ICA) -> bool:
-    """False where e^{−E} is not the density (causal models) or E has kinks."""
+    """Return whether score matching applies: not if e^{−E} is not the density (causal models) or E has kinks."""
     return value.algorithm != "sparse-coding" and "laplace" not in value.experts and value.density != "laplace"
 
 
 def quick_metrics(value: ICA, *, map: Callable[..., Any] = map) -> dict[str, float | None]:
-    """What the verdict at the end of learning needs: kurtoses and the likelihood beside whitening alone; no Gabor functions are fitted."""
+    """Return the columns for the verdict at the end of training: kurtoses and likelihood, with those of whitening; no Gabor fits."""
     row: dict[str, float | None] = {"kurtosis": float(np.median(value.kurtosis))}
     held = evaluated_filters(value, map)
     return row if held is None else row | _heldout_columns(held)
 
 
 def _has_likelihood(value: ICA) -> bool:
-    """False where the partition function is not known; FastICA's filters were never scaled to a density."""
+    """Return whether the partition function is known; FastICA's filters are not scaled to a density."""
     M, D = value.J.shape
     if M != D or value.topography is not None or value.expert == "infomax" or value.algorithm in ("sparse-coding", "fastica", "sobi"):
         return False
-    return bool(value.gamma.all())  # an output without energy has a flat density, which no sum makes a probability
+    return bool(value.gamma.all())  # an output without energy has a flat density, which cannot be normalised
 
 
 def _log_likelihood(evaluated: EvaluatedFilters) -> float | None:
@@ -194,7 +194,7 @@ def _log_likelihood(evaluated: EvaluatedFilters) -> float | None:
 
 
 def _separation_columns(product: Array) -> dict[str, float | None]:
-    """Of the product of unmixing and mixing matrix (M, S)."""
+    """Return the separation columns from the product of unmixing and mixing matrix (M, S)."""
     decibels = measures.source_to_interference(product)
     found: dict[str, float | None] = {"sir": float(decibels.mean()), "sir_least": float(decibels.min())}
     if product.shape[0] == product.shape[1]:
@@ -203,7 +203,7 @@ def _separation_columns(product: Array) -> dict[str, float | None]:
 
 
 def _locality_columns(value: ICA, map: Callable[..., Any]) -> dict[str, float | None]:
-    """Of filters on the rows' own axes."""
+    """Return the locality columns of filters on the axes of the rows."""
     filters = value.whitening.rotated(value.J)
     shape = image_shape(value) or (filters.shape[1],)
     found: dict[str, float | None] = {
@@ -217,5 +217,5 @@ def _locality_columns(value: ICA, map: Callable[..., Any]) -> dict[str, float | 
 
 
 def image_shape(value: ICA) -> tuple[int, int] | None:
-    """Height and width of a row, None where rows are no pictures."""
+    """Return the height and width of a row, or None if rows are not images."""
     return None if value.image_shape is None else (int(value.image_shape[0]), int(value.image_shape[1]))

@@ -1,4 +1,4 @@
-"""What `herd eval` says of a linear dynamical system: likelihoods beside a baseline, one-step predictions beside persistence, stability."""
+"""The metrics of `herd eval` for a linear dynamical system: likelihoods with a baseline, one-step predictions, stability."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ def metrics(
     map: Callable[..., Any] = map,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, float | str | None]:
-    """The columns of the kind; None where there are no rows for one.
+    """Return the columns of the kind; None for those without rows.
 
-    log_likelihood     nats a row of split 2, pieces of a sequence cut in time given the rows before them; of split 1 and 0.
-    _gaussian, _independent, _persistence, _baseline  of split 2 by one full Gaussian, one for each column, the last value seen with the
-                       spread of a step, and the better of the first two, which the verdict is held against.
-    gain, gain_se      what rows have more than by the baseline, and its standard error: of sequences, or of pieces of a few long ones.
-    prediction_error   root mean square of a value less what the rows before it say, in standard deviations of its column, split 2.
-    persistence        the same of a value less the last one seen in its column; both over values that have one before them.
-    spectral_radius    largest modulus of the eigenvalues of A; above 1 the system is unstable, and the verdict says so.
-    bic, aic           of the rows learned from; the smaller, the better.
-    rise               largest rise of the free energy in one half-step of the run, nats a row.      floors  variances raised last.
+    log_likelihood     nats per row of split 2, given the rows before it if a sequence was cut in time; of split 1 and 0.
+    _gaussian, _independent, _persistence, _baseline  those of split 2 under one full Gaussian, one per column, a Gaussian step from the
+                       last observed value, and the better of the first two, with which the verdict compares.
+    gain, gain_se      the gain of rows over the baseline, and its standard error over sequences, or over pieces of a few long ones.
+    prediction_error   root mean square error of one-step predictions, in standard deviations of each column, split 2.
+    persistence        the same for the last observed value as prediction; both over values with an earlier one in their column.
+    spectral_radius    largest modulus of the eigenvalues of A; above 1 the system is unstable, which is a finding of the verdict.
+    bic, aic           criteria of the training rows; smaller is better.
+    rise               largest rise of the free energy in one half-step of the run, nats per row.
+    floors             number of variances that the last M step raised to their floor.
     """
     ledger = value.ledger
     result: dict[str, float | str | None] = dict.fromkeys(COLUMNS)
@@ -70,7 +71,7 @@ def metrics(
 
 
 def heldout_columns(value: LinearDynamics, known: KnownDynamics) -> tuple[dict[str, float | str | None], list[str | None]]:
-    """Figures of the held-out sequences, beside Gaussians and beside the value before, and what is wrong by them."""
+    """Return the columns of the held-out sequences, compared with Gaussians and persistence, and the findings from them."""
     moments = _training_moments(value, known)
     spread, rows = np.maximum(known.base_variance, moments.floor * np.square(moments.scale)), np.asarray(value.holdout)
     offsets = np.asarray(value.holdout_offsets)
@@ -97,13 +98,16 @@ def heldout_columns(value: LinearDynamics, known: KnownDynamics) -> tuple[dict[s
     if not values:
         return figures, [loss]
     figures |= {"prediction_error": math.sqrt(mine.sum() / values), "persistence": math.sqrt(theirs.sum() / values)}
-    more = (mine - theirs).mean()  # squared error a row that the last value seen would not make
+    more = (mine - theirs).mean()  # squared error per row beyond that of persistence
     worse = more > ERRORS * (standard_errors.autocorrelated_standard_error(mine - theirs, offsets) or 0.0) and mine.sum() > theirs.sum()
     return figures, [loss, "worse than persistence" if worse else None]
 
 
 def _training_moments(value: LinearDynamics, known: KnownDynamics) -> SeriesMoments:
-    """Those of the training rows, floored as the model's noise is; of models without a covariance or steps those of independent columns."""
+    """Return the moments of the training rows, with the model's noise floors.
+
+    If covariance or steps are missing, those of independent columns are used.
+    """
     variance = known.base_variance
     floor, scale = floor_and_scale(variance, None if value.floor == FLOOR else value.floor)
     full = np.diag(variance) if known.base_full is None else known.base_full
@@ -111,7 +115,7 @@ def _training_moments(value: LinearDynamics, known: KnownDynamics) -> SeriesMome
 
 
 def last_observed(Y: Array) -> Array:
-    """(T, D) the last value seen before each row in every column, NaN where there is none."""
+    """Return (T, D) the last observed value before each row in every column, NaN if there is none."""
     found = np.full_like(Y, np.nan)
     for t in range(1, len(Y)):
         found[t] = np.where(np.isnan(Y[t - 1]), found[t - 1], Y[t - 1])

@@ -1,4 +1,4 @@
-"""What `herd eval` says about a `network`: how likely it makes rows that it was not learned from, and its distance from others."""
+"""The metrics of `herd eval` for a `network`: the likelihood of held-out rows, and its distance from other networks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ COLUMNS = (
     "variables", "factors", "log_z", "log_z_mean_field", "log_likelihood", "independent", "train_log_likelihood", "marginal_l1",
     "marginal_error_max", "converged", "residual", "iterations", "scaling_updates", "propagation_updates", "kl", "reference_l1", "joint_l1",
 )  # fmt: skip
-LIMIT, QUICK = 4e9, 1e8  # bytes of a junction tree, for eval and at the end of learning
-MOST_JOINT = 1 << 20  # states up to which joint tables are compared
+LIMIT, QUICK = 4e9, 1e8  # bytes of a junction tree, for eval and at the end of training
+MOST_JOINT = 1 << 20  # most states for which joint tables are compared
 
 
 @dataclass(frozen=True)
 class NetworkWithReference:
-    """A network beside another one over the same variables, or beside rows of states (n, N) with −1 for gaps."""
+    """A network with another one over the same variables, or with rows of states (n, N), −1 for missing values."""
 
     network: Network
     reference: Network | None
@@ -38,11 +38,11 @@ class NetworkWithReference:
 def metrics(
     value: Network | NetworkWithReference, settings: Any, *, map: Any = map, progress: Watch | None = None
 ) -> dict[str, float | None]:
-    """Every column of `COLUMNS`; None where it does not apply, or where the junction tree would take more than 4 GB.
+    """Return every column of `COLUMNS`; None if it does not apply, or if the junction tree would need more than 4 GB.
 
-    log_likelihood   mean of log P over the test rows, or over the rows given, nats; train_log_likelihood over those it was learned from.
+    log_likelihood   mean of log P over the test rows, or over the given rows, in nats; train_log_likelihood that of the training rows.
     independent      the same mean under independent variables with the given marginals, or with those of the network.
-    log_z_mean_field lower bound of log Z by naive mean field, of small networks.
+    log_z_mean_field lower bound of log Z by naive mean field, for small networks.
     marginal_l1      mean over clusters of Σ |P(x_a) − given marginal|; marginal_error_max the largest difference.
     kl               Σ_x R log(R/P) against the reference R, nats; reference_l1 the mean over factors of Σ |P(x_a) − R(x_a)|;
     joint_l1         Σ_x |P − R| up to 2^20 states.
@@ -69,7 +69,7 @@ def metrics(
 
 
 def independent_log_likelihood(network: Network) -> float | None:
-    """Mean log-likelihood of the test rows under independent variables with the given marginals; None where either is not known."""
+    """Return the mean log-likelihood of the test rows under independent variables with the given marginals; None if either is missing."""
     fit = network.fit
     if fit is None or fit.holdout is None or fit.holdout_split is None or not (fit.holdout_split == TEST).any():
         return None
@@ -87,7 +87,7 @@ def independent_log_likelihood(network: Network) -> float | None:
 
 
 def quick_metrics(value: Network, *, map: Any = map) -> dict[str, float | None]:
-    """What the verdict at the end of learning needs: likelihoods only where the junction tree takes at most QUICK bytes."""
+    """Return the columns for the verdict at the end of training: likelihoods only if the junction tree needs at most QUICK bytes."""
     if value.fit is None:
         return {}
     scopes = [scope for scope, _ in value.factors() if scope] + [scope for scope, _ in value.fit.targets(value.cardinality)]
@@ -95,7 +95,7 @@ def quick_metrics(value: Network, *, map: Any = map) -> dict[str, float | None]:
 
 
 def learned_network_columns(network: Network, tree: CalibratedTree | None) -> dict[str, float | None]:
-    """Figures of a learned network, those of its likelihood from its junction tree, where that was not too large."""
+    """Return the columns of a fitted network; its likelihoods need its junction tree, unless that is too large."""
     fit = network.fit
     assert fit is not None
     result: dict[str, float | None] = {
@@ -149,12 +149,12 @@ def _comparison_columns(
 
 
 def _expected_log_factor(p: Array, table: Array) -> float:
-    """Σ p log f, −∞ where f forbids what p has."""
+    """Return Σ p log f, −∞ if f is 0 where p is positive."""
     on = p > 0
     with np.errstate(divide="ignore"):
         return float(p[on] @ np.log(table[on]))
 
 
 def _constant_factors(network: Network) -> float:
-    """Σ log of factors over no variable."""
+    """Return the sum of log f over factors without variables."""
     return sum(float(np.log(table)) for scope, table in network.factors() if not scope)

@@ -1,4 +1,4 @@
-"""What `eval` says of a perceptron: how it predicts rows that it did not see, beside the mean response and a linear model."""
+"""The metrics of `herd eval` for a perceptron: its predictions of held-out rows, compared with the mean response and a linear model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LINEAR = "worse than a linear model"
 
 
 def metrics(value: Perceptron, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None) -> dict[str, Value]:
-    """Held-out log-likelihood (nats a row) beside that of the mean response and of a linear model of the same columns, and the verdict.
+    """Return the held-out log-likelihood (nats per row), those of the mean response and of a linear model, and the verdict.
 
-    independent           the log-likelihood of the training rows' mean response alone.
-    gain_se               standard error of the log-likelihood less `independent`.
-    log_likelihood_linear that of the linear model, fitted with a small ridge to the same rows.
-    linear_gain_se        standard error of the log-likelihood less `log_likelihood_linear`, over the same rows.
+    independent           the log-likelihood under the training rows' mean response.
+    gain_se               standard error of the log-likelihood minus `independent`.
+    log_likelihood_linear that of a linear model of the same columns, fitted with a small ridge penalty to the same rows.
+    linear_gain_se        standard error of the log-likelihood minus `log_likelihood_linear`, over the same rows.
     rmse_linear           root mean square error of the linear model's means.
     """
     found: dict[str, Value] = {
@@ -47,7 +47,7 @@ def metrics(value: Perceptron, settings: Any, *, map: Any = map, progress: Calla
 
 
 def is_behind(row: dict[str, Value]) -> bool:
-    """Whether the log-likelihood is below that of the linear model by more than the standard error of their difference."""
+    """Return whether the log-likelihood is below that of the linear model by more than the standard error of their difference."""
     own, linear, error = (row.get(name) for name in ("log_likelihood", "log_likelihood_linear", "linear_gain_se"))
     if not isinstance(own, float) or not isinstance(linear, float):
         return False
@@ -55,7 +55,7 @@ def is_behind(row: dict[str, Value]) -> bool:
 
 
 def _linear_figures(value: Perceptron, judged: regression.EvaluatedRegression, map: Any) -> dict[str, Value]:
-    """Those of the linear model on the same rows."""
+    """Return the columns of the linear model on the same rows."""
     family = value.distribution()
 
     def sums(held: PerceptronHeldOut) -> block_statistics.Sums:

@@ -1,6 +1,6 @@
-"""What `herd eval` says about a `predictor`: errors beside those of the mean, and whether its deviations are right.
+"""The metrics of `herd eval` for a `predictor`: errors compared with those of the mean, and the accuracy of its deviations.
 
-Figures are of the test rows in the artifact, or of the last examples judged before they were learned (`judged_on`).
+They are computed on the test rows in the artifact, or on the last examples predicted before they were learned (`judged_on`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ COLUMNS = (
     *("rows", "judged_on", "rmse", "rmse_mean", "mae", "r2", "coverage_95", "log_likelihood", "coverage", "width"),
     *("progressive_rmse", "progressive_mae", "progressive_coverage", "progressive_width"),
 )
-WITHIN = 1.959963984540054  # deviations that 95 of 100 normal errors are within
+WITHIN = 1.959963984540054  # standard deviations that contain 95 % of normal errors
 STRONGEST = 30
 Map = Callable[..., Any]
 
 
 class EvaluatedOutcomes:
-    """Outcomes that a predictor has judged, block by block; `kept` holds outcome, residual and log-likelihood of each.
+    """Statistics of outcomes that a predictor has predicted, block by block; `kept` has outcome, residual and log-likelihood of each.
 
-    on  test or calibration, whichever rows they are.
+    on  test or calibration: the rows that were used.
     """
 
     def __init__(self, model: Predictor, collected: CollectedColumns | None = None, *, on: str = "test") -> None:
@@ -39,7 +39,7 @@ class EvaluatedOutcomes:
         self.near = self.held = 0
 
     def add(self, score: Array, variance: Array, y: Array) -> None:
-        """The next examples: predictions and their variances (n, 1), outcomes (n,)."""
+        """Add examples: predictions and their variances (n, 1), outcomes (n,)."""
         deviation = predictive_deviations(self.model, variance)
         residual = y - score[:, 0]
         z = residual / deviation
@@ -49,7 +49,7 @@ class EvaluatedOutcomes:
             self.held += int(np.count_nonzero(np.abs(residual) <= self.model.coverage.threshold))
 
     def figures(self) -> dict[str, Any]:
-        """What `metrics` says of them."""
+        """Return the columns of `metrics` for these rows."""
         rows, spread, residual = self.kept.count, float(np.std(self.kept.column(0))), self.kept.column(1)
         rmse = float(np.sqrt(np.mean(residual**2)))
         found: dict[str, Any] = {"rows": rows, "judged_on": self.on, "rmse": rmse, "rmse_mean": spread}
@@ -63,11 +63,11 @@ class EvaluatedOutcomes:
 
 
 def metrics(value: Predictor | EvaluatedOutcomes, settings: Any, *, map: Map = map, progress: Any = None) -> dict[str, Any]:
-    """Every column of `COLUMNS`; None where the artifact has no held-out rows.
+    """Return every column of `COLUMNS`; None if the artifact has no held-out rows.
 
-    rmse_mean       of the mean of these rows for all of them.   r2  1 − (rmse/rmse_mean)².
-    coverage, width of the intervals of `herd apply --want sets`, on test rows alone; a width only where they have two ends.
-    coverage_95     share of rows within 1.96 of their standard deviations.   log_likelihood  nats a row under N(m, deviation²).
+    rmse_mean       that of predicting the mean of these rows.   r2  1 − (rmse/rmse_mean)².
+    coverage, width of the intervals of `herd apply --want sets`, on test rows only; a width only if they have two ends.
+    coverage_95     share of rows within 1.96 of their standard deviations.   log_likelihood  nats per row under N(m, deviation²).
     """
     model, found = value.model if isinstance(value, EvaluatedOutcomes) else value, _evaluated_outcomes(value)
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
@@ -80,12 +80,12 @@ def metrics(value: Predictor | EvaluatedOutcomes, settings: Any, *, map: Map = m
 
 
 def _evaluated_outcomes(value: Predictor | EvaluatedOutcomes) -> EvaluatedOutcomes | None:
-    """The rows that figures are made of, judged; None where an artifact has none."""
+    """Return the statistics of the evaluated rows; None if an artifact has none."""
     return value if isinstance(value, EvaluatedOutcomes) else heldout_examples.evaluate_heldout(value, EvaluatedOutcomes)
 
 
 def heldout_predictions(value: Predictor) -> tuple[Array, Array, Array]:
-    """Outcomes, predictions and their standard deviations (n,) of the held-out rows that figures are made of."""
+    """Return outcomes, predictions and their standard deviations (n,) of the held-out rows used for the metrics."""
     rows = value.holdout
     if rows is None:
         raise DataError("the predictor has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")

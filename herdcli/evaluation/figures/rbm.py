@@ -1,6 +1,6 @@
-"""What `herd eval` says about an `rbm`: likelihoods of the test rows, reconstruction, classification.
+"""The metrics of `herd eval` for an `rbm`: likelihoods of the test rows, reconstruction, classification.
 
-With one model per class, each test row counts under its own class's model, and figures are means over all test
+With one model per class, each test row is evaluated under the model of its own class, and metrics are means over all test
 rows; so `log_likelihood` is that of the rows given their labels.
 """
 
@@ -57,32 +57,31 @@ COLUMNS = (
     "error_majority",
     "error_gain_se",
 )
-TRACKED = 0.5  # nats: standard error beyond which a tracked log-likelihood is not relied on
-MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # of a pseudo-likelihood: rows × D × K
+TRACKED = 0.5  # nats: a tracked log-likelihood with a larger standard error is not reliable
+MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # limits of a pseudo-likelihood: rows × D × K
 
 
 def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
-    """Every column of `COLUMNS`; None where the artifact lacks the rows or scores for it, or the units have no such figure.
+    """Return every column of `COLUMNS`; None if the artifact lacks the rows or scores, or the units have no such metric.
 
-    perplexity         of counts of words: e^{−log p a word}, beside that of the words' shares in the training rows.
-    label_log_likelihood  of models of rows with labels: mean log p(y | v); `error` is that of the most probable label.
-    log_likelihood_se  standard error of the mean that comes from estimating log Z: 0 when it is exact.  The
-                       spread of the test rows is not in it.
-    log_likelihood_low, log_likelihood_high  its 95 % interval, likewise of the error of log Z alone.
-    log_z_method       `exact`, `annealed_partitions`, or `not reliable`: too few chains count, successive runs disagree, a bound is broken,
-    or chains
-                       that are annealed back from the rows tell of a larger Z.
-    log_likelihood_conservative  where it is not reliable: a mean that errs downwards, by rows annealed back (RAISE); never above the
-                       estimate itself.
-    effective_chains, temperatures  of annealing; None if exact.
+    perplexity         for word counts: e^{−log p per word}, with that of the words' shares in the training rows.
+    label_log_likelihood  for models of rows with labels: mean log p(y | v); `error` is that of the most probable label.
+    log_likelihood_se  standard error of the mean due to the estimate of log Z: 0 if log Z is exact.  It does not
+                       include the variation of the test rows.
+    log_likelihood_low, log_likelihood_high  its 95 % interval, also only for the error of log Z.
+    log_z_method       `exact`, `annealed_partitions`, or `not reliable`: too few effective chains, successive runs disagree, a bound is
+                       violated, or reverse annealing from the rows indicates a larger Z.
+    log_likelihood_conservative  if log Z is not reliable: a mean with a downward bias, by reverse annealing of rows (RAISE); never
+                       above the estimate itself.
+    effective_chains, temperatures  those of annealing; None if exact.
     independent        log-likelihood of the test rows under independent columns with the training rows' means.
-    gain_se            standard error, over the test rows, of log_likelihood − independent; that of log Z is not in it.
-    gaussian, gaussian_gain_se  of real columns, the same of one Gaussian for the training rows, full or of each column.
-    log_likelihood_reverse  with its standard error: the same from annealing back, if asked for.
-    log_likelihood_tracked  with its standard error: the same by the log Z that was kept along the updates, of fit-rbm --track-likelihood.
-    free_energy_gap    mean free energy of test rows minus that of training rows: what training rows are better explained by.
-    With `none` for a likelihood there are reconstruction, free_energy_gap and errors alone.
-    progress           told how far chains are while they are annealed.
+    gain_se            standard error over the test rows of log_likelihood − independent, without that of log Z.
+    gaussian, gaussian_gain_se  for real columns, the same for one Gaussian of the training rows, full or per column.
+    log_likelihood_reverse  with its standard error: the same from reverse annealing, if requested.
+    log_likelihood_tracked  with its standard error: the same with log Z tracked along the updates by fit-rbm --track-likelihood.
+    free_energy_gap    mean free energy of test rows minus that of training rows: the advantage of the training rows.
+    With the likelihood `none` only reconstruction, free_energy_gap and errors are computed.
+    progress           called with the progress of the annealing.
     """
     result: dict[str, Value] = dict.fromkeys(COLUMNS)
     groups = _test_rows(value)
@@ -102,7 +101,7 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
 
 
 def _label_columns(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
-    """How well a model of rows with labels (n, D + C) tells these: log p(y | v), and the error of the most probable one."""
+    """Return metrics for a model of rows with labels (n, D + C): log p(y | v), and the error of the most probable label."""
     shown = np.asarray(rows[:, value.columns :]).argmax(axis=1)
     found = log_posterior(value.harmonium(), np.asarray(rows[:, : value.columns]), map=map)
     result: dict[str, Value] = {
@@ -117,7 +116,7 @@ def _label_columns(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
 def word_count_columns(
     value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None = None
 ) -> dict[str, Value]:
-    """Likelihoods of counts of words, each row given its length; perplexities are of words one by one, whatever their order."""
+    """Return likelihoods of word counts, each row given its length; perplexities are per word and independent of the word order."""
     total, own, alone, orders, ways, gains = 0, 0.0, 0.0, 0.0, {}, list[Array]()
     for m, rows in groups.items():
         h, (lengths, counts) = value.harmonium(m), np.unique(word_counts.row_lengths(rows), return_counts=True)
@@ -144,7 +143,7 @@ def word_count_columns(
 def _log_z_by_length(
     h: Harmonium, lengths: Array, counts: Array, unit: int, settings: EvaluationSettings, map: Map, progress: Watch | None
 ) -> tuple[Array, LogZEstimate]:
-    """log Z (L,) of lengths (L,) of which there are so many rows, and how much its mean over these can be relied on."""
+    """Return log Z (L,) for row lengths (L,) with `counts` rows each, and the reliability of its mean over these rows."""
     if settings.likelihood == "exact":
         return word_counts.log_partitions_by_length(h, lengths), LogZEstimate(0.0, 0.0)
     most, chains, seed = settings.temperatures or MOST_TEMPERATURES, settings.chains, settings.seed
@@ -158,14 +157,14 @@ def _log_z_by_length(
 
 
 def _test_rows(value: RBM) -> dict[int, Array]:
-    """Test rows (n_m, D) under each model m that has any."""
+    """Return test rows (n_m, D) for each model m that has any."""
     if value.holdout is None:
         return {}
     return rows_by_model(value.holdout, value.holdout.split == TEST, value.count)
 
 
 def rows_by_model(rows: Rows, chosen: Array, count: int, most: int | None = None) -> dict[int, Any]:
-    """The chosen rows (n_m, D) of each model that has any, at most the first so many, as they are stored."""
+    """Return the chosen rows (n_m, D) of each model that has any, at most the first `most`, as they are stored."""
     if count > 1 and rows.y is None:
         raise DataError("dataset 'holdout/y' is missing: there are several models and no labels")
     groups = {m: np.flatnonzero(chosen if count == 1 else chosen & (rows.y == m))[:most] for m in range(count)}
@@ -175,7 +174,7 @@ def rows_by_model(rows: Rows, chosen: Array, count: int, most: int | None = None
 
 
 def _cheap_columns(value: RBM, groups: dict[int, Any], map: Map) -> dict[str, Value]:
-    """Figures of test rows that need neither log Z nor every conditional."""
+    """Return the metrics of test rows that need neither log Z nor all conditionals."""
     models, total = {m: value.harmonium(m) for m in groups}, sum(rows.shape[0] for rows in groups.values())
     if not groups or value.joint == "discriminative" or unit_family(value.visible_units).multinomial:
         return {}
@@ -191,7 +190,7 @@ def _likelihood_columns(
     value: RBM, groups: dict[int, Any], settings: EvaluationSettings, map: Map, progress: Watch | None
 ) -> dict[str, Value]:
     models = {m: value.harmonium(m) for m in groups}
-    # Annealing is unbiased from any start: where base rates are not known, those of the rows that are judged serve as well.
+    # Annealing is unbiased from any start: if base rates are unknown, those of the evaluated rows can be used.
     bases = {m: h.visible.base_rate(groups[m]) for m, h in models.items()} | base_rates(value, groups)
     ways = log_partitions(models, bases, groups | _validation_rows(value), settings, map, progress)
     if value.tracked_log_z is not None and value.tracked_se is not None:
@@ -219,14 +218,14 @@ def _likelihood_columns(
     result |= gaussian_baseline_columns(value, groups, own)
     for suffix, found in ways.items():
         shift = sum(rows.shape[0] * (ways[""][m].log_partition - found[m].log_partition) for m, rows in groups.items()) / total
-        # The models' log Z are estimated apart; each enters the mean over all rows with its share of them.
+        # The models' log Z are estimated separately; each enters the mean over all rows in proportion to its rows.
         error = np.sqrt(sum(exact_arithmetic.power(rows.shape[0] * found[m].standard_error, 2) for m, rows in groups.items())) / total
         result[f"log_likelihood{suffix}"] = sums["log_likelihood"] / total + float(shift)
         result[f"log_likelihood{suffix}_se"] = float(error)
     if not all(one.reliable for one in ways[""].values()):
         lower = _likelihood_correction(models, bases, groups, ways[""], settings, map)
         least = sums["log_likelihood"] / total + lower
-        if result["independent"] is None or least > float(result["independent"]):  # what is below that of independent columns says nothing
+        if result["independent"] is None or least > float(result["independent"]):  # a lower value carries no information
             result["log_likelihood_conservative"] = least
     return result | _interval_columns(ways[""], float(sums["log_likelihood"] / total), float(result["log_likelihood_se"] or 0.0))
 
@@ -239,7 +238,7 @@ def _likelihood_correction(
     settings: EvaluationSettings,
     map: Map,
 ) -> float:
-    """What the mean log-likelihood of all rows has to be lower by so that it errs downwards, of some rows of each model annealed back."""
+    """Return the amount to subtract from the mean log-likelihood for a downward bias, by reverse annealing of some rows of each model."""
     total, temperatures = sum(int(rows.shape[0]) for rows in groups.values()), settings.temperatures or BACK_TEMPERATURES
     return sum(
         conservative_shift(h, groups[m], estimates[m].log_partition, bases[m], temperatures, settings.seed, m, map=map)
@@ -250,7 +249,7 @@ def _likelihood_correction(
 
 
 def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:
-    """The sum over rows (n, D); where all of them would take too many operations it is scaled up from evenly spread ones."""
+    """Return the sum over rows (n, D); if it would need too many operations, it is extrapolated from evenly spaced rows."""
     count = int(rows.shape[0])
     every = -(-count // max(LEAST_ROWS, MOST_OPERATIONS // h.W.size))
     chosen = rows[::every]
@@ -258,7 +257,7 @@ def _pseudo_likelihood(h: Harmonium, rows: Any, map: Map) -> float:
 
 
 def _interval_columns(estimates: Mapping[int, LogZEstimate], likelihood: float, error: float) -> dict[str, Value]:
-    """The 95 % interval of the log-likelihood, and how log Z came about: of several models the worst of each."""
+    """Return the 95 % interval of the log-likelihood, and the method for log Z: for several models, the worst of them."""
     reach = STUDENT * error
     effective = [one.effective for one in estimates.values() if one.effective is not None]
     temperatures = [one.temperatures for one in estimates.values() if one.temperatures is not None]
@@ -273,14 +272,14 @@ def _interval_columns(estimates: Mapping[int, LogZEstimate], likelihood: float, 
 
 
 def _validation_rows(value: RBM) -> dict[int, Array]:
-    """Validation rows of each model, which annealing starts at the means of."""
+    """Return the validation rows of each model, whose means are the start of annealing."""
     return rows_by_model(value.holdout, value.holdout.split == VALID, value.count) if value.holdout is not None else {}
 
 
 def independent_log_likelihood(value: RBM, groups: dict[int, Array], *, standardised: bool = False) -> float | None:
-    """Mean log-likelihood of rows under independent columns with the training rows' means; None where those are not known.
+    """Return the mean log-likelihood of rows under independent columns with the training rows' means; None if those are unknown.
 
-    standardised  of rows as the model sees them, else as they were before.
+    standardised  whether the rows are standardised as for the model; else the original rows.
     """
     each = _independent_row_log_likelihoods(value, groups)
     return None if each is None else _mean_of(each) - (0.0 if standardised else _log_scale(value))
@@ -294,7 +293,7 @@ def _mean_of(each: Mapping[int, list[Array]]) -> float:
 
 
 def _independent_row_log_likelihoods(value: RBM, groups: dict[int, Array]) -> dict[int, list[Array]] | None:
-    """The log-likelihood of each row as the model sees it, in blocks; None where the training rows' means are not known."""
+    """Return the log-likelihood of each standardised row, in blocks; None if the training rows' means are unknown."""
     bases, units = base_rates(value, groups), unit_family(value.visible_units)
     if any(m not in bases for m in groups):
         return None
@@ -309,8 +308,10 @@ def _independent_row_log_likelihoods(value: RBM, groups: dict[int, Array]) -> di
 
 
 def _independent_gaussian_densities(known: GaussianMoments, m: int, rows: Any) -> Array:
-    """Log densities (n,) of rows (n, D) under independent columns of the training rows' own variances: those that a model learned are what
-    its hidden units leave over, too small for columns by themselves."""
+    """Return log densities (n,) of rows (n, D) under independent columns with the variances of the training rows.
+
+    The variances that a model learned cannot be used: they are residual, after its hidden units, and too small for single columns.
+    """
     variance = _column_variances(known, m)
     return log_density(
         np.asarray(rows, dtype=np.float64), known.mean[m], predictive_variances(variance, int(known.rows[m]), FLOOR * variance)
@@ -318,13 +319,13 @@ def _independent_gaussian_densities(known: GaussianMoments, m: int, rows: Any) -
 
 
 def _column_variances(known: GaussianMoments, m: int) -> Array:
-    """The variances (D,) of the columns of model m; a column of one value has that of the model's units, which cannot have less."""
+    """Return the variances (D,) of the columns of model m; a constant column gets the variance 1 of the model's units."""
     variance = np.diagonal(known.covariance[m])
     return np.asarray(np.where(variance > 0, variance, 1.0))
 
 
 def compare_with_independent(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> tuple[float | None, float | None]:
-    """`independent_log_likelihood`, and the standard error over rows of what the model's own log-likelihoods (n_m,) gain over it."""
+    """Return `independent_log_likelihood`, and the standard error over rows of the gain of the model's log-likelihoods (n_m,) over it."""
     alone = _independent_row_log_likelihoods(value, groups)
     if alone is None:
         return None, None
@@ -332,8 +333,11 @@ def compare_with_independent(value: RBM, groups: dict[int, Array], own: Mapping[
 
 
 def gaussian_baseline_columns(value: RBM, groups: dict[int, Array], own: Mapping[int, Array]) -> dict[str, Value]:
-    """`gaussian`: the rows under one Gaussian for each model's training rows, full or of each column (the better one), and the standard
-    error over rows of what the model's own log-likelihoods (n_m,) gain over it; nothing where the rows' moments are not known."""
+    """Return `gaussian`, the log-likelihood under one Gaussian for each model's training rows, full or per column (the better one).
+
+    Also return the standard error over rows of the gain of the model's own log-likelihoods (n_m,) over it.  The result is empty
+    if the rows' moments are unknown.
+    """
     known = value.gaussian
     if known is None:
         return {}
@@ -353,13 +357,13 @@ def gaussian_baseline_columns(value: RBM, groups: dict[int, Array], own: Mapping
 
 
 def standard_error_of_mean(parts: Sequence[Array]) -> float | None:
-    """The standard error of the mean of all numbers of the parts (n,); None of fewer than two."""
+    """Return the standard error of the mean of all numbers of the parts (n,); None for fewer than two."""
     each = np.concatenate([np.empty(0), *parts])
     return float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else None
 
 
 def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
-    """Natural parameters (D,) of independent columns for each model: as learned, else from its validation rows, else none."""
+    """Return natural parameters (D,) of independent columns for each model: the stored ones, else from its validation rows, else none."""
     if value.base_rates is not None:
         return {m: value.base_rates[m] for m in models}
     units, known = unit_family(value.visible_units), _validation_rows(value)
@@ -367,16 +371,16 @@ def base_rates(value: RBM, models: Iterable[int]) -> dict[int, Array]:
 
 
 def _log_scale(value: RBM) -> float:
-    """What the log-likelihood of a row as it was before it was standardised is less by."""
-    # Learned were x/s: the density of x is that of x/s over Π s.
+    """Return the difference of log-likelihoods between a standardised row and the original row."""
+    # The model has x/s: the density of x is that of x/s divided by Π s.
     return 0.0 if value.column_scale is None else float(exact_arithmetic.log(np.asarray(value.column_scale, dtype=np.float64)).sum())
 
 
 def lost_tracking_message(row: Mapping[str, Any]) -> str | None:
-    """What is said of a log Z that was kept along the updates and cannot be relied on.
+    """Return a message about a tracked log Z that is not reliable; None if it is reliable or there is none.
 
-    It cannot where its populations differ by too much, or where log Z as it is found here, if that can be relied on, is further from it
-    than both errors allow for.
+    It is not reliable if its populations differ by too much, or if it differs from the reliable log Z computed here by more
+    than both errors allow.
     """
     error = row.get("log_likelihood_tracked_se")
     if error is None:
@@ -394,14 +398,14 @@ def lost_tracking_message(row: Mapping[str, Any]) -> str | None:
 
 
 def independence_message(row: Mapping[str, Any]) -> str:
-    """What is said of a model whose held-out rows independent columns explain better, both in nats a row."""
+    """Return a message about a model that explains held-out rows worse than independent columns, with both in nats per row."""
     against = f"{row['log_likelihood']:.2f} against {row['independent']:.2f} nats a row"
     more = "or take more --steps" if "perplexity" in row else "take more --steps, or --algorithm pt"
     return f"the model explains held-out rows worse than independent columns do ({against}): lower --learning-rate, {more}"
 
 
 def ranking_messages(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each pair of models that pseudo-likelihood ranks otherwise than the log-likelihood does."""
+    """Return a line for each pair of models whose order by pseudo-likelihood differs from that by log-likelihood."""
     known = [row for row in rows if row.get("pseudo_likelihood") is not None and row.get("log_likelihood") is not None]
     return [
         f"pseudo-likelihood ranks {a['file']} above {b['file']}, the log-likelihood below"

@@ -1,4 +1,4 @@
-"""What `herd eval` says of a recurrent temporal RBM: likelihoods beside independent columns, one-step predictions beside cheap ones."""
+"""The metrics of `herd eval` for a recurrent temporal RBM: likelihoods and one-step predictions, compared with simple baselines."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ COLUMNS = (
     "hidden", "rows", "log_likelihood", "log_likelihood_se", "log_z_method", "log_likelihood_unlinked", "independent", "prediction_error",
     "mean_error", "persistence", "sequences_train", "best_epoch", "verdict",
 )  # fmt: skip
-MOST_OPERATIONS = 2.5e9  # of log Z by enumeration
-MOST_STEPS = 100  # at which log Z is annealed, or enumerated at whatever cost
-MOST_PREDICTED = 5000  # rows that are predicted
+MOST_OPERATIONS = 2.5e9  # for log Z by enumeration
+MOST_STEPS = 100  # steps at which log Z is annealed, or enumerated at any cost
+MOST_PREDICTED = 5000  # rows to predict
 QUICK_STEPS = 100
 LEAST = 1e-300
 
 
 def metrics(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map, progress: Watch | None = None) -> dict[str, Value]:
-    """Every column of `COLUMNS`; None where the artifact has no rows for it.
+    """Return every column of `COLUMNS`; None if the artifact has no rows for it.
 
-    log_likelihood     of the rows of split 2, each given those before it, nats a row; of `rows` evenly spread ones where log Z of all
-                       would take too long.  Where both layers are too large for enumeration each is annealed; log_likelihood_se is
-                       the error of that alone.
+    log_likelihood     nats per row of split 2, each given the rows before it; for `rows` evenly spaced rows if log Z of all
+                       would take too long.  If both layers are too large for enumeration, log Z is annealed, and log_likelihood_se
+                       is the error of the annealing only.
     log_z_method       `exact` or `annealed`.
     log_likelihood_unlinked
-                       the same rows under the one RBM that the links make of their mean over the held-out rows that have a row before
-                       them: what is above it is what the rows before say.  A model of rows alone would find its own: --links none.
+                       the same rows under a single RBM, with the links' mean biases over held-out rows that have an earlier row: the
+                       difference is the information in earlier rows.  For a fitted model without links use --links none.
     independent        the same rows under independent columns with the training rows' means.
-    prediction_error   root mean square of a value less what the rows before it say, in standard deviations of its column in training
-                       rows; mean_error less that column's mean; persistence less the value before.  Over rows that have one before them.
+    prediction_error   root mean square error of the prediction from earlier rows, in standard deviations of the column in training
+                       rows; mean_error that of the column's mean; persistence that of the previous value.  Over rows with an earlier row.
     """
     result: dict[str, Value] = dict.fromkeys(COLUMNS)
     result |= {"hidden": value.hidden, "sequences_train": value.sequences, "best_epoch": value.best_epoch or None}
@@ -73,13 +73,11 @@ QUICK = EvaluationSettings(chains=20, temperatures=200)
 
 
 def quick_metrics(value: RecurrentRBM, *, map: Map = map) -> dict[str, Value]:
-    """The same of at most QUICK_STEPS rows, for the verdict at the end of training."""
+    """Return the same metrics for at most QUICK_STEPS rows, for the verdict at the end of training."""
     held = value.holdout
     if held is None or len(held.X) <= QUICK_STEPS:
         return metrics(value, QUICK, map=map)
-    end = max(
-        1, int(np.searchsorted(held.offsets, QUICK_STEPS, side="right")) - 1
-    )  # whole sequences, and of a long first one its beginning
+    end = max(1, int(np.searchsorted(held.offsets, QUICK_STEPS, side="right")) - 1)  # whole sequences, or the beginning of a long first one
     rows = min(int(held.offsets[end]), QUICK_STEPS)
     fewer = HeldOut(held.X[:rows], np.minimum(held.offsets[: end + 1], rows), held.state[:end], held.begins[:end])
     return metrics(replace(value, holdout=fewer), QUICK, map=map)
@@ -103,7 +101,7 @@ def estimate_likelihood(
     map: Map,
     progress: Watch | None = None,
 ) -> LikelihoodEstimate:
-    """That of the held-out rows, or of some of them where log Z is to be annealed."""
+    """Return the estimate for the held-out rows, or for some of them if log Z must be annealed."""
     settings.require_likelihood()
     annealed = settings.likelihood == "ais" or (settings.likelihood == "auto" and not is_summable(model))
     most = MOST_STEPS if annealed else max(MOST_STEPS, int(MOST_OPERATIONS / enumeration_cost(model, 1)))
@@ -117,7 +115,7 @@ def estimate_likelihood(
 def step_log_partitions(
     model: RecurrentModel, own: DrivenSteps, annealed: bool, settings: EvaluationSettings, map: Map, progress: Watch | None = None
 ) -> tuple[Array, Array]:
-    """log Z of steps (k,) and their standard errors (k,), 0 of those enumerated."""
+    """Return log Z of steps (k,) and their standard errors (k,), 0 for enumerated ones."""
     if not annealed:
         return log_partitions(model, own, map=map), np.zeros(len(own.b))
     steps = tuple(Harmonium(model.p.W, b, c, model.visible, model.hidden) for b, c in zip(own.b, own.c, strict=True))
@@ -134,13 +132,13 @@ def unlinked_log_likelihood(
     settings: EvaluationSettings,
     map: Map,
 ) -> float:
-    """Nats a row, of the rows of a likelihood, where links say the same at every step: their mean.  First rows keep what they have."""
+    """Return nats per row for the same rows if the links give their mean biases at every step.  First rows keep their own biases."""
     linked = heldout.previous >= 0
     if not linked.any():
         return estimate.mean
     b, c = (np.where(linked[:, None], each[linked].mean(axis=0), each) for each in (driven.b, driven.c))
     still, own = DrivenSteps(driven.r, b, c), linked[estimate.chosen]
-    one = estimate.chosen[own][:1]  # the harmonium of all of them
+    one = estimate.chosen[own][:1]  # all of them have the same harmonium
     log_z, _ = step_log_partitions(
         model, select_steps(still, np.concatenate([estimate.chosen[~own], one])), not estimate.exact, settings, map
     )
@@ -150,14 +148,14 @@ def unlinked_log_likelihood(
 
 
 def independent_log_likelihood(value: RecurrentRBM, heldout: EvaluationSequences, chosen: Array) -> float:
-    """Nats a row, of the rows chosen (k,), under independent columns."""
+    """Return nats per row, for the chosen rows (k,), under independent columns."""
     units, rows = value.model.visible, np.asarray(heldout.v[chosen], dtype=np.float64)
     each = rows @ value.base_rates - units.log_partition(value.base_rates).sum() + units.log_base_of_rows(rows)
     return float(np.mean(each))
 
 
 def prediction_errors(value: RecurrentRBM, heldout: EvaluationSequences, driven: DrivenSteps, seed: int, map: Map) -> dict[str, float]:
-    """Those of the expected rows, of the mean and of the row before; none where no row has one before it."""
+    """Return the errors of the expected rows, of the mean and of the previous row; empty if no row has an earlier row."""
     previous = heldout.previous
     chosen = spread_evenly(np.flatnonzero(previous >= 0), MOST_PREDICTED)
     if not len(chosen):

@@ -1,4 +1,4 @@
-"""What `eval` says of a regression: how it predicts rows that it did not see, beside the model of intercepts alone."""
+"""The metrics of `herd eval` for a regression: its predictions of held-out rows, compared with a model of intercepts only."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from herdcli.schema import Array
 from herdcli.splits import TEST, VALID
 
 RegressionModel = GeneralisedLinear | Perceptron
-LITTLE = 0.05  # of the training deviance that the test may explain less before a fit is said to overfit, at least
+LITTLE = 0.05  # a fit overfits if the explained share of the test deviance is below that of training by more than this
 
 
 @dataclass(frozen=True)
 class EvaluatedRegression:
-    """A regression and blocks (`HeldOut`) of the rows that it is judged by, whose weights add up to `mass`."""
+    """A regression and blocks (`HeldOut`) of the rows that evaluate it, whose weights add up to `mass`."""
 
     model: RegressionModel
     source: block_statistics.BlockSource
@@ -35,14 +35,14 @@ class EvaluatedRegression:
 
 
 def take_rows(heldout: HeldOut, rows: slice | Array) -> HeldOut:
-    """Some of the rows."""
+    """Return some of the rows."""
     found: dict[str, Any] = {each.name: getattr(heldout, each.name) for each in fields(heldout)}
     cut: dict[str, Any] = {name: None if item is None else item[rows] for name, item in found.items()}
     return type(heldout)(**cut)
 
 
 def evaluate_with_rows(model: RegressionModel, source: block_statistics.BlockSource, map: Any = map) -> EvaluatedRegression:
-    """With the sum of the weights, which takes a pass where there are any."""
+    """Return the evaluation with the sum of the weights, which takes a pass if there are any."""
     return EvaluatedRegression(
         model,
         source,
@@ -53,14 +53,15 @@ def evaluate_with_rows(model: RegressionModel, source: block_statistics.BlockSou
 def metrics(
     value: GeneralisedLinear | EvaluatedRegression, settings: Any, *, map: Any = map, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, Value]:
-    """Held-out log-likelihood (nats a row), share of the deviance explained, error or root mean square error, AIC and BIC, verdict.
+    """Return the held-out log-likelihood (nats per row), share of deviance explained, error or RMSE, AIC and BIC, and verdict.
 
-    Rows of trials have nats a trial, rates nats a unit of exposure.
-    independent  the log-likelihood of the training rows' mean response alone.
-    gain_se      standard error of the log-likelihood less `independent`.
-    dispersion   Pearson's χ² by its degrees of freedom, where errors were multiplied by its root on request.
-     Of rows in time (--gls ar1) these are of forecasts by the
-                 last row before, with the same correlation, and `_alone` is what a row's own columns say.
+    Rows of trials have nats per trial, rates nats per unit of exposure.
+    independent  the log-likelihood under the training rows' mean response.
+    gain_se      standard error of the log-likelihood minus `independent`.
+    dispersion   Pearson's χ² divided by its degrees of freedom, if the errors were multiplied by its root on request.
+
+    For time series (--gls ar1) the figures are those of forecasts from the preceding row, with the same correlation;
+    those with `_alone` use only a row's own columns.
     """
     held = value if isinstance(value, EvaluatedRegression) else heldout_rows(value, map)
     model = value.model if isinstance(value, EvaluatedRegression) else value
@@ -71,7 +72,7 @@ def metrics(
         + int(model.distribution().dispersed)
     )
     freedom += model.covariance_parameters
-    if not (model.l1 or model.l2):  # columns that repeat others share what these have
+    if not (model.l1 or model.l2):  # redundant columns share the coefficients of those that they repeat
         freedom -= len(model.intercept) * model.redundant
     found: dict[str, Value] = {
         "family": model.family,
@@ -92,7 +93,7 @@ def metrics(
 
 
 def heldout_figures(held: EvaluatedRegression, map: Any = map) -> tuple[dict[str, Value], Array | None]:
-    """The figures of the rows that a model is judged by; (2, 3) as of `class_baselines.discordant`, where there are classes."""
+    """Return the columns of the evaluated rows; and, for classes, (2, 3) as in `class_baselines.discordant`."""
     value, found = held.model, dict[str, Value]()
     total = block_statistics.total_statistics(held.source, _block_statistics(held), map)
     sums = {name: float(item.flat[0]) for name, item in total.items()}
@@ -105,7 +106,7 @@ def heldout_figures(held: EvaluatedRegression, map: Any = map) -> tuple[dict[str
         "explained": explained,
     }
     if value.gls == "given" and not sums["said"]:
-        found |= {"log_likelihood": None, "independent": None, "gain_se": None}  # the file said nothing of these rows
+        found |= {"log_likelihood": None, "independent": None, "gain_se": None}  # the error variances of these rows are unknown
     if TABLE[value.family].classes:
         found |= {"error": sums["wrong"], "error_majority": 1 - float(total["classes"].max()) / held.mass}
         if "discordant" in total:
@@ -120,9 +121,9 @@ def heldout_figures(held: EvaluatedRegression, map: Any = map) -> tuple[dict[str
 
 
 def standard_error_of_gain(sums: Mapping[str, float]) -> float | None:
-    """Standard error of the mean over rows of what their log-likelihoods are above those of a baseline; None of one row.
+    """Return the standard error of the mean gain of rows' log-likelihoods over those of a baseline; None for one row.
 
-    sums  `rows`, and of shares s and gains g `gains` Σ s² g, `gain_squares` Σ s² g² and `squares` Σ s²; the mean gain is that of
+    sums  `rows`, and for shares s and gains g `gains` Σ s² g, `gain_squares` Σ s² g² and `squares` Σ s²; the mean gain is that of
           `log_likelihood` over `independent`.
     """
     if sums["rows"] < 2:
@@ -134,7 +135,7 @@ def standard_error_of_gain(sums: Mapping[str, float]) -> float | None:
 
 
 def heldout_rows(value: RegressionModel, map: Any) -> EvaluatedRegression | None:
-    """The test rows that travel with a model, or where there are none those of split 1."""
+    """Return the test rows stored with a model, or those of split 1 if there are none."""
     if value.holdout is None or not len(value.holdout.y):
         return None
     chosen = value.holdout.split == (TEST if (value.holdout.split == TEST).any() else VALID)
@@ -147,7 +148,7 @@ def row_weights(held: HeldOut) -> Array:
 
 
 def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_statistics.Sums]:
-    """From rows to sums of what figures are made of, each by its share of all weights but deviances, and the weights of classes."""
+    """Return a function from rows to the sums for the metrics: shares of the total weight, except for deviances and class weights."""
     value, family = judged.model, judged.model.distribution()
 
     def sums(heldout: HeldOut) -> block_statistics.Sums:
@@ -188,26 +189,26 @@ def _block_statistics(judged: EvaluatedRegression) -> Callable[[HeldOut], block_
 
 
 def row_log_likelihoods(value: RegressionModel, eta: Array, y: Array, dispersion: float, variance: Array, weight: Array) -> Array:
-    """Of rows each for itself (h,), with errors whose variances are the dispersion's multiples: N(y; η, φv) = N((y − η)/√v; 0, φ)/√v."""
+    """Return the log-likelihood (h,) of each row, with errors of variance φv: N(y; η, φv) = N((y − η)/√v; 0, φ)/√v."""
     family = value.distribution()
-    if value.weight_kind == "exposure":  # of the events in a unit of exposure
+    if value.weight_kind == "exposure":  # per event in a unit of exposure
         there = np.where(weight > 0, weight, 1.0)
         return weight_meaning.row_log_likelihoods(family, "exposure", eta, y, there, dispersion) / there
-    if not value.gls:  # φ is of rows of weight 1, and Σ w log p of rows that count w times
+    if not value.gls:  # φ belongs to rows of weight 1, and the sum is Σ w log p for rows that count w times
         return family.log_likelihood(eta, y, dispersion * (value.size / value.mass if family.dispersed else 1.0))
     scale = np.sqrt(variance)
     return family.log_likelihood(np.zeros_like(eta), (y - eta[:, 0]) / scale, dispersion) - np.log(scale)
 
 
 def deviance_explained(deviance: float, null: float) -> float | None:
-    """The share of a deviance that is not there any more; None where there was none."""
+    """Return the share of a deviance that the model explains; None if there was none."""
     return 1 - deviance / null if null > 0 else None
 
 
 def regression_verdict(value: RegressionModel, row: Mapping[str, Any], discordant: Array | None = None) -> str:
-    """`ok`, or all that is wrong, in a few words each: the loss beside the mean response's first, then what may be why.
+    """Return `ok`, or all findings in a few words each: first the loss against the mean response, then its possible reasons.
 
-    discordant  (2, 3) as of `class_baselines.discordant`, where there are classes.
+    discordant  (2, 3) as in `class_baselines.discordant`, for classes.
     """
     explained, trained = row.get("explained"), deviance_explained(value.deviance, value.null_deviance)
     found = list[str]()

@@ -1,7 +1,7 @@
-"""What `herd eval` says about `samples`: their MMD, that to any other target, moments, and for ±1 states their law.
+"""The metrics of `herd eval` for `samples`: their MMD, also to another target, moments, and for ±1 states their distribution.
 
 Source: Bach, Lacoste-Julien & Obozinski (2012), sec. 5: figures 3–5 plot the MMD for each number of atoms, figures 6
-and 7 the distance of the empirical law from the law of maximum entropy and the error of the moments.
+and 7 the distance of the empirical distribution from that of maximum entropy and the error of the moments.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class TargetReference:
 
 @dataclass(frozen=True)
 class EvaluatedSamples:
-    """Samples, or the rows of a data set, to be compared with a target.
+    """Samples, or the rows of a data set, for comparison with a target.
 
-    samples  None: of a data set.  atoms (m, d), weight (m,)  in the columns of the kernel, weights that sum to 1.
-    target, kernel  None: nothing to compare with.  traced  figures for each of log-spaced numbers of atoms.
+    samples  None for a data set.  atoms (m, d), weight (m,)  in the columns of the kernel; the weights sum to 1.
+    target, kernel  None without a comparison.  traced  compute metrics for each of log-spaced numbers of atoms.
     """
 
     samples: Samples | None
@@ -54,7 +54,7 @@ class EvaluatedSamples:
     traced: bool = False
 
     def rows(self) -> Row | list[Row]:
-        """What the samples say of themselves and beside the target, or the trace."""
+        """Return the columns of the samples, with those of the comparison with the target, or the trace."""
         if self.traced and self.samples is not None:
             return trace_rows(self.samples, self.target, self.kernel)
         own = {} if self.samples is None else artifact_columns(self.samples)
@@ -62,7 +62,7 @@ class EvaluatedSamples:
 
 
 def normalized_weights(weight: Array | None, rows: int, groups: int | None) -> Array:
-    """Weights (m,) that sum to 1: those of samples, of which each of `groups` sums to 1, or those of a data set, by default equal."""
+    """Return weights (m,) that sum to 1: those of samples, which sum to 1 in each of `groups`, or of a data set, by default equal."""
     known = np.ones(rows) if weight is None else np.asarray(weight, dtype=np.float64)
     return known / (known.sum() if groups is None else groups)
 
@@ -70,20 +70,20 @@ def normalized_weights(weight: Array | None, rows: int, groups: int | None) -> A
 def metrics(
     value: Samples | EvaluatedSamples, settings: Any, *, map: Callable[..., Iterable[Any]] = map, progress: Watch | None = None
 ) -> Row | list[Row]:
-    """What samples say of themselves, or with a target beside it."""
+    """Return the columns of samples, or of their comparison with a target."""
     return value.rows() if isinstance(value, EvaluatedSamples) else artifact_columns(value)
 
 
 def artifact_columns(value: Samples) -> Row:
-    """Figures the artifact carries; means over groups.
+    """Return the metrics stored in the artifact; means over groups.
 
-    mmd_error       its standard error, where ‖μ‖² is estimated.
-    embedding_error  the most that an approximate embedding of the rows makes the MMD differ from theirs, of any group.
-    mmd             of the stored weights.      mmd_random  of as many random rows.
+    mmd_error       its standard error, if ‖μ‖² is estimated.
+    embedding_error  the largest error of the MMD due to an approximate embedding of the rows, over all groups.
+    mmd             that of the stored weights.      mmd_random  that of as many random rows.
     sampling_floor  MMD of as many independent draws as the target has rows.
-    rule_mmd        of the rule's own weights.  projected_mmd   of simplex weights, with --trace-projected.
-    reduce_error    merge-and-reduce: at most so far is the union of the blocks' atoms from all rows.
-    law_distance, law_entropy  of ±1 states under feature kernels: distance of the weighted atoms' law from the law of
+    rule_mmd        that of the rule's own weights.  projected_mmd   that of simplex weights, with --trace-projected.
+    reduce_error    merge-and-reduce: an upper bound of the distance between the union of the blocks' atoms and all rows.
+    law_distance, law_entropy  for ±1 states under feature kernels: distance of the weighted atoms' distribution from that of
                     maximum entropy with the target's moments, and its entropy in bits.
     """
     result: Row = {"atoms": len(value.index), "groups": value.groups}
@@ -111,27 +111,27 @@ def artifact_columns(value: Samples) -> Row:
 
 
 def expected_random_mmd(value: Samples, summary: Summary) -> Array:
-    """(G,) MMD of as many random rows as there are atoms: √((E k(x,x) − ‖μ‖²)/m), where the floor is that of all rows."""
+    """Return (G,) MMD of as many random rows as there are atoms: √((E k(x,x) − ‖μ‖²)/m), where the floor is that of all rows."""
     atoms = np.array([len(value.members(g)) for g in range(value.groups)], dtype=np.float64)
     return np.asarray(summary.floor * np.sqrt(np.where(summary.rows > 0, summary.rows, atoms) / atoms))
 
 
 def mmd_standard_error(summary: Summary) -> Array:
-    """(G,) standard error of the MMD: of a square with error e it is e/(2 MMD), or √e where the MMD is below that."""
+    """Return (G,) standard error of the MMD: if its square has error e, it is e/(2 MMD), or √e for an MMD below that."""
     error = np.zeros(len(summary.mmd)) if summary.norm_error is None else summary.norm_error
-    # d√s = ds/(2√s); near 0, where that has no bound, a square off by e has a root off by √e at most.
+    # d√s = ds/(2√s); near 0, where this is unbounded, an error e of the square changes the root by at most √e.
     return np.asarray(np.minimum(error / np.maximum(2.0 * summary.mmd, np.finfo(float).tiny), np.sqrt(error)))
 
 
 def _state_distribution_columns(value: Samples, weight: Array) -> Row:
-    """Distance from maximum entropy and entropy of the law of weighted ±1 atoms, where moments are stored."""
+    """Return distance from maximum entropy and entropy of the distribution of weighted ±1 atoms, if moments are stored."""
     laws = _StateDistributions.of(value)
     return {} if laws is None else laws.figures(np.bincount(laws.states, weights=weight, minlength=laws.count))
 
 
 @dataclass(frozen=True)
 class _StateDistributions:
-    """States of the atoms as numbers, and the law of maximum entropy."""
+    """The states of the atoms as numbers, and the maximum-entropy distribution."""
 
     states: Array
     count: int
@@ -139,7 +139,7 @@ class _StateDistributions:
 
     @staticmethod
     def of(value: Samples) -> _StateDistributions | None:
-        """None unless the atoms are ±1 states of few units under a feature kernel, in one group."""
+        """Return the state distributions, or None unless the atoms are ±1 states of few units under a feature kernel, in one group."""
         d = value.x.shape[1]
         features = {"features:x": "x", "features:x+xx": "x,xx"}.get(value.kernel)
         if value.moment is None or features is None or d > sample_entropy.MOST_STATES[features] or value.groups > 1:
@@ -150,14 +150,14 @@ class _StateDistributions:
         return _StateDistributions((value.x > 0) @ (1 << np.arange(d)), 1 << d, fitted)
 
     def figures(self, distribution: Array) -> Row:
-        """Of one law (2^d,)."""
+        """Return the columns of one distribution (2^d,)."""
         positive = distribution[distribution > 0]
         distance = None if self.fitted is None else float(np.linalg.norm(distribution - self.fitted))
         return {"law_distance": distance, "law_entropy": float(-(positive @ np.log2(positive)))}
 
 
 def target_reference(kernel: Kernel, target: Target, *, map: Callable[..., Iterable[Any]] = map) -> TargetReference:
-    """A target under a kernel; of rows ‖μ‖² takes sums over all pairs."""
+    """Return a target under a kernel; for rows, ‖μ‖² is a sum over all pairs."""
     if not isinstance(target, RowTarget):
         mean, norm = closed_form_embeddings.closed_form_embedding(kernel, target)
         return TargetReference(mean, norm, None if isinstance(target, (TrigonometricTarget, ScoreTarget)) else target.moments())
@@ -171,7 +171,7 @@ def target_reference(kernel: Kernel, target: Target, *, map: Callable[..., Itera
 
 
 def weighted_kernel_sums(kernel: Kernel, points: Array, rows: Array, weights: Array, *, map: Callable[..., Iterable[Any]] = map) -> Array:
-    """(n,) Σ_j w_j k(points_i, rows_j)."""
+    """Return (n,) Σ_j w_j k(points_i, rows_j)."""
     problem = kernel_sums.embedding_problem(kernel, points, rows, weights)
     state = kernel_sums.initial_state(problem)
     return iterate.run_steps(
@@ -180,14 +180,14 @@ def weighted_kernel_sums(kernel: Kernel, points: Array, rows: Array, weights: Ar
 
 
 def comparison_columns(kernel: Kernel, atoms: Array, weight: Array, target: TargetReference) -> Row:
-    """Weighted atoms (m, d) against a target.
+    """Compare weighted atoms (m, d) with a target.
 
-    target_mmd  ‖Σ w Φ − μ‖.      mean_error  ‖Σ w x − E x‖ over the target's total standard deviation.
-    second_error  ‖Σ w xx' − E xx'‖ over ‖E xx'‖ (Frobenius).
+    target_mmd  ‖Σ w Φ − μ‖.      mean_error  ‖Σ w x − E x‖ divided by the target's total standard deviation.
+    second_error  ‖Σ w xx' − E xx'‖ divided by ‖E xx'‖ (Frobenius).
     """
     quadratic = float(weight @ weighted_kernel_sums(kernel, atoms, atoms, weight))
     linear = float(weight @ target.mean(atoms))
-    # ‖Σ w Φ − μ‖² = w'Kw − 2 Σ w μ(x) + ‖μ‖²; rounding may leave it below 0 for atoms that are the target.
+    # ‖Σ w Φ − μ‖² = w'Kw − 2 Σ w μ(x) + ‖μ‖²; rounding may make it negative for atoms that equal the target.
     result: Row = {"target_mmd": float(np.sqrt(max(0.0, quadratic - 2.0 * linear + target.norm)))}
     if target.moments is None:
         return result
@@ -201,8 +201,10 @@ def comparison_columns(kernel: Kernel, atoms: Array, weight: Array, target: Targ
 
 
 def trace_rows(value: Samples, target: TargetReference | None, kernel: Kernel | None) -> list[Row]:
-    """One row for each log-spaced number t of atoms (of one group: the first): mmd, gap, and where weights of every t are
-    known (rules that add one atom at a time) target_mmd, law_distance and law_entropy."""
+    """Return one row for each log-spaced number t of atoms (of the first group): mmd, gap, and further columns.
+
+    If the weights for every t are known (rules that add one atom at a time), these are target_mmd, law_distance and law_entropy.
+    """
     members = value.members(0)
     m = len(members)
     counts = np.unique(np.round(np.logspace(0, np.log10(max(m, 1)), int(PER_DECADE * np.log10(max(m, 2))) + 2)).astype(int))
@@ -231,12 +233,12 @@ def _finite_or_none(number: float) -> float | None:
 
 
 def _target_trace(kernel: Kernel, atoms: Array, rates: Array, target: TargetReference, wanted: set[int]) -> Iterable[tuple[int, float]]:
-    """‖g_t − μ‖ for the wanted t, g_t ← (1−ρ_t) g_t + ρ_t Φ(x_t)."""
+    """Yield ‖g_t − μ‖ for the wanted t, g_t ← (1−ρ_t) g_t + ρ_t Φ(x_t)."""
     points = make_evaluator(kernel, atoms)
     own, z = kernel.diagonal(atoms), target.mean(atoms)
     running, quadratic, linear = np.zeros(len(atoms)), 0.0, 0.0
     for t, rate in enumerate(rates):
-        # ⟨g, g⟩ of g ← (1 − ρ) g + ρ Φ(x), with ⟨g, Φ(x)⟩ = g(x), and ⟨g, μ⟩ likewise: a step costs one row of k.
+        # ⟨g, g⟩ of g ← (1 − ρ) g + ρ Φ(x), with ⟨g, Φ(x)⟩ = g(x), and likewise ⟨g, μ⟩: a step costs one row of k.
         quadratic = (1 - rate) ** 2 * quadratic + 2 * rate * (1 - rate) * float(running[t]) + rate**2 * float(own[t])
         linear = (1 - rate) * linear + rate * float(z[t])
         running *= 1 - rate

@@ -1,7 +1,6 @@
-"""What `herd eval` says about a `tagger`: the labels that examples are given beside those that they have.
+"""The metrics of `herd eval` for a `tagger`: its predicted labels compared with the true ones.
 
-Figures are of the test rows in the artifact; where there are none, of the rows that calibrated it (`judged_on`), which also decided the
-thresholds.
+They are computed on the test rows in the artifact or, without any, on the rows that calibrated it and its thresholds (`judged_on`).
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ COLUMNS = (
 
 
 def metrics(value: Tagger | EvaluatedTags, settings: Any, *, map: Any = map, progress: Any = None) -> dict[str, Any]:
-    """Every column of `COLUMNS`; None where the artifact has no held-out rows, and precision_at_k where there are fewer than k labels.
+    """Return every column of `COLUMNS`; None without held-out rows, and precision_at_k is None for fewer than k labels.
 
-    hamming         share of pairs of a row and a label that are wrong.   hamming_none  the same where no row is given any label.
-    micro_f1        2 TP/(2 TP + FP + FN) over all pairs; macro_f1 the mean of that of each label, 0 where it is neither there nor given.
-    subset_accuracy share of rows that are given exactly their labels.
-    precision_at_k  share of the k labels of the highest scores that are a row's own.
-    labels, labels_given  of a row on average.   log_loss, calibration_error  a pair's, of the probabilities of `herd apply`.
+    hamming         share of wrong (row, label) pairs.   hamming_none  the same if no label is predicted for any row.
+    micro_f1        2 TP/(2 TP + FP + FN) over all pairs; macro_f1 the mean over labels, 0 for a label neither present nor predicted.
+    subset_accuracy share of rows whose predicted labels are exactly the true ones.
+    precision_at_k  share of true labels among the k labels with the highest scores.
+    labels, labels_given  true and predicted labels per row.   log_loss, calibration_error  per pair, for the probabilities of `herd apply`.
     """
     examples, value = evaluated_tags(value, map), value.model if isinstance(value, EvaluatedTags) else value
     result: dict[str, Any] = dict.fromkeys(COLUMNS)
@@ -58,7 +57,7 @@ def metrics(value: Tagger | EvaluatedTags, settings: Any, *, map: Any = map, pro
 
 @dataclass(frozen=True)
 class EvaluatedTags:
-    """A tagger and blocks (`Tagged`) of the examples that it is judged by.  on  test or calibration, whichever they are."""
+    """A tagger and blocks (`Tagged`) of the examples that evaluate it.  on  test or calibration."""
 
     model: Tagger
     source: block_statistics.BlockSource
@@ -67,8 +66,11 @@ class EvaluatedTags:
 
     @cached_property
     def sums(self) -> block_statistics.Sums:
-        """Over all examples: `counts` of pairs that are wrong, there and given, and of examples that are given exactly their labels; labels
-        that are there (`own`), given, and both; `hits` among the first of each; losses, gaps of confidence, scores that are not finite."""
+        """Return sums over all examples: `counts` of wrong, present and predicted pairs, and of examples with exactly their labels.
+
+        There are also, by label, those present (`own`), predicted, and both; `hits` among the first of each; losses, calibration gaps,
+        and the number of scores that are not finite.
+        """
         return block_statistics.total_statistics(self.source, self._sums, self.map)
 
     def _sums(self, heldout: Tagged) -> block_statistics.Sums:
@@ -85,7 +87,7 @@ class EvaluatedTags:
 
 
 def evaluated_tags(value: Tagger | EvaluatedTags, map: Any = map) -> EvaluatedTags | None:
-    """The examples that figures are made of; None where an artifact has none."""
+    """Return the evaluated examples; None if an artifact has none."""
     if isinstance(value, EvaluatedTags):
         return value
     if value.holdout is None:
@@ -100,7 +102,7 @@ def _take_rows(rows: Tagged, own: slice | Array) -> Tagged:
 
 
 def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:
-    """Scores, probabilities, labels and those that are given, (n, C) each, of the held-out rows that figures are made of."""
+    """Return scores, probabilities, true and predicted labels, (n, C) each, of the held-out rows used for the metrics."""
     rows = value.holdout
     if rows is None:
         raise DataError("the tagger has no held-out rows", hint="name labelled examples: herd eval MODEL --data FILE")
@@ -110,5 +112,5 @@ def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:
 
 
 def macro_f1(both: Array, told: Array) -> float:
-    """The mean over labels of 2 TP/(2 TP + FP + FN): `both` is TP (C,), `told` the divisor; 0 of what is neither there nor given."""
+    """Return the mean over labels of 2 TP/(2 TP + FP + FN): `both` is TP (C,), `told` the divisor; 0 for a divisor of 0."""
     return float(np.mean(2.0 * both / np.maximum(told, 1)))

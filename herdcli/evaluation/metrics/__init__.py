@@ -1,1 +1,1 @@
-"""Quantities that several kinds of artifacts are evaluated by."""
+"""Metrics that several kinds of artifacts share."""

@@ -1,4 +1,4 @@
-"""Figures in nats as figures in bits."""
+"""Conversion of metrics from nats to bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BITS = 1.0 / 0.6931471805599453
 
 
 def convert_unit(row: Mapping[str, Value], unit: str) -> dict[str, Value]:
-    """A row of figures with its columns of nats as bits; rows of squared errors as they are."""
+    """Return a row of metrics with its columns of nats converted to bits; rows of squared errors are unchanged."""
     if unit == "nats" or "squared_error" in row:
         return dict(row)
     return {name: item * BITS if isinstance(item, float) and name.startswith(NATS) else item for name, item in row.items()}

@@ -1,10 +1,10 @@
-"""Lengths of codes: entropies of distributions, what latent variables cost and refund (bits back).
+"""Code lengths: entropies of distributions, and the cost and refund of latent variables (bits back).
 
-Sending a row y with latent x of posterior r takes −log p(x, y) nats for both; the freedom to choose x by r gives H(r) back:
+Sending a row y with a latent x from the posterior r costs −log p(x, y) nats for both; the free choice of x from r returns H(r):
 
     Σ_x r(x) (−log p(x, y)) − H(r) = −log p(y) + KL(r ‖ p(x | y)),
 
-the free energy, which is −log p(y) where r is the posterior.  The likeliest x alone costs −log p(y) − log max p(x | y).
+the free energy, which is −log p(y) if r is the posterior.  With the most probable x only, it costs −log p(y) − log max p(x | y).
 Source: Makin, sec. 4.2 and 6.7.3; Hinton & Zemel (1994).
 """
 
@@ -24,22 +24,25 @@ Figure = float | None
 
 
 def entropy(p: Array) -> float:
-    """H(p) = −Σ p log p, nats."""
+    """Return H(p) = −Σ p log p, in nats."""
     return -float(xlogy(p, p).sum())
 
 
 def cross_entropy(p: Array, q: Array) -> float:
-    """H(p, q) = −Σ p log q, nats: the mean length of the best code for q when p is true.  Infinite where q rules out what p has."""
+    """Return H(p, q) = −Σ p log q in nats: the mean length of the best code for q if p is true.
+
+    It is infinite if q is 0 where p is not.
+    """
     return -float(xlogy(p, q).sum())
 
 
 def kl_divergence(p: Array, q: Array) -> float:
-    """KL(p ‖ q) = H(p, q) − H(p) ≥ 0, nats."""
+    """Return KL(p ‖ q) = H(p, q) − H(p) ≥ 0, in nats."""
     return cross_entropy(p, q) - entropy(p)
 
 
 def density_sums(value: Made, X: Array) -> tuple[Array, Sums]:
-    """Densities (n,) of rows (n, D), and sums over these of what `code_length_columns` makes lengths of."""
+    """Return densities (n,) of rows (n, D), and the sums over these rows from which `code_length_columns` computes lengths."""
     if not isinstance(value, Mixture):
         return value.densities(X), {"gaps": np.array([float(np.count_nonzero(np.isnan(X)))])} if isinstance(value, FactorModel) else {}
     r, evidence = value.responsibilities(X)
@@ -53,7 +56,10 @@ def density_sums(value: Made, X: Array) -> tuple[Array, Sums]:
 
 
 def code_length_columns(value: Made, sums: Sums) -> dict[str, Figure]:
-    """Mean nats a row, of the sums over all rows (`rows`, `own` the densities): code_length and bits_back, of mixtures code_length_hard."""
+    """Return mean nats per row from sums over all rows (`rows`, `own` the densities).
+
+    They are code_length and bits_back; for mixtures also code_length_hard.
+    """
     if isinstance(value, Mixture):
         soft, refund, hard = (sums["codes"] / sums["rows"][0]).tolist()
         return {"code_length": soft, "bits_back": refund, "code_length_hard": hard}
@@ -61,8 +67,10 @@ def code_length_columns(value: Made, sums: Sums) -> dict[str, Figure]:
 
 
 def _factor_code_lengths(value: FactorModel, sums: Sums) -> dict[str, Figure]:
-    """Of factors with noise, whose posterior is N(m, V), H = ½ log |2πe V|; rows without gaps, else None.  A density: lengths
-    are relative to a grid that sender and receiver share."""
+    """Return the code lengths of factors with noise, whose posterior is N(m, V) with H = ½ log |2πe V|; None for incomplete rows.
+
+    It is a density: lengths are relative to a grid that sender and receiver share.
+    """
     if value.model == "pca" or sums["gaps"][0]:
         return {"code_length": None, "bits_back": None}
     C, noise = value.parameters["loading"], value.noise

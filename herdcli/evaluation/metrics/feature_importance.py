@@ -1,6 +1,6 @@
-"""The features that matter most to a linear model, by name, with how sure their weights are.
+"""The most important features of a linear model, by name, with the uncertainty of their weights.
 
-Weights are those that the model stores: under `--scale online` of features in units of their mean size.
+Weights are those that the model stores; with `--scale online` they belong to features in units of their mean size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FeatureWeight:
-    """The weight of a feature for a class ("" where there is one predictor), and its standard deviation where that is known."""
+    """The weight of a feature for a class ("" if there is one predictor), and its standard deviation if that is known."""
 
     towards: str
     feature: str
@@ -30,7 +30,7 @@ class FeatureWeight:
 
 
 def most_important_weights(kind: str, value: Classifier | GeneralisedLinear, count: int) -> list[FeatureWeight]:
-    """The `count` largest weights of each predictor, the largest first.  Raises BadUsage for kinds without, DataError for kernels."""
+    """Return the `count` largest weights of each predictor, the largest first.  Raises BadUsage for other kinds, DataError for kernels."""
     if kind in ("classifier", "predictor", "tagger"):
         return _classifier_weights(value, count)  # type: ignore[arg-type]
     if kind == "regression":
@@ -66,13 +66,13 @@ def _largest_weights(
 
 
 def largest_positions(mean: Array, count: int) -> Array:
-    """Positions of the `count` largest of |weights| (d,) that are not 0, the largest first."""
+    """Return the indices of the `count` largest nonzero |weights| (d,), the largest first."""
     order = np.argsort(-np.abs(mean), kind="stable")[:count]
     return np.asarray(order[mean[order] != 0])
 
 
 def weight_moments(value: Classifier) -> tuple[Array, Array | None]:
-    """Means (C, d) of the weights without the bias, and their standard deviations where they are known.  Raises DataError for kernels."""
+    """Return means (C, d) of the weights without the bias, and their standard deviations if known.  Raises DataError for kernels."""
     if value.mean is None:
         raise DataError("has no weights for features because it is a kernel classifier", hint="train a model without --kernel")
     first = int(value.settings.bias)
@@ -80,7 +80,7 @@ def weight_moments(value: Classifier) -> tuple[Array, Array | None]:
 
 
 def column_namer(value: Classifier) -> Callable[[int], str]:
-    """The name of a column without the bias: its own, the one it was hashed from, else its number."""
+    """Return the names of columns without the bias: the name itself, the one it was hashed from, else its number."""
     if value.feature_names is not None:
         known = value.feature_names
         return lambda index: known[index]

@@ -1,4 +1,4 @@
-"""Which held-out rows of what learned online figures are made of: its test rows, or the last examples judged before they were learned."""
+"""The choice of held-out rows for online models: test rows, or the last examples predicted before they were learned."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ Judged = TypeVar("Judged")
 
 
 def evaluated_rows(held: Any) -> tuple[str, Array]:
-    """`test` or `calibration`, and which held-out rows (n,) bool those are."""
+    """Return `test` or `calibration`, and the mask (n,) bool of these held-out rows."""
     tested = held.split == TEST
     return ("test", tested) if tested.any() else ("calibration", held.split == CALIBRATION)
 
 
 def evaluate_heldout(value: Any, judged: Callable[..., Judged]) -> Judged | None:
-    """The held-out rows of a model, judged; None where it has none.  judged(model, on=...)  makes what blocks of rows are added to."""
+    """Evaluate the held-out rows of a model; None if it has none.
+
+    judged(model, on=...)  creates the statistics to which blocks are added.
+    """
     if value.holdout is None:
         return None
     on, chosen = evaluated_rows(value.holdout)

@@ -1,4 +1,4 @@
-"""How likely a network makes rows, some of whose values may be missing, and how likely independent columns make them."""
+"""The log-likelihood of rows, possibly with missing values, under a network and under independent columns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from herdcli.markov.learning import fit_summary
 from herdcli.markov.model.network import Network, with_observed_marginals
 from herdcli.schema import Array
 
-LIMIT = 4e9  # bytes of the tables of a block of rows
+LIMIT = 4e9  # bytes of the tables for a block of rows
 
 
 def mean_log_likelihoods(network: Network, tree: CalibratedTree | None, rows: Array) -> dict[str, float | None]:
-    """Mean log P of rows (n, N) of states, −1 for gaps, in nats; of independent columns too.
+    """Return the mean log P of rows (n, N) of states, −1 if missing, in nats, and that of independent columns.
 
-    tree  the junction tree, None where it is too large; a Bayesian network needs none for rows without gaps.
+    tree  the junction tree, None if it is too large; a Bayesian network needs none for complete rows.
     """
     logs = _row_log_likelihoods(network, tree, rows)
     return {
@@ -28,7 +28,7 @@ def mean_log_likelihoods(network: Network, tree: CalibratedTree | None, rows: Ar
 
 
 def _row_log_likelihoods(network: Network, tree: CalibratedTree | None, rows: Array) -> Array | None:
-    """(n,) log P of what each row has; None where it takes too much memory."""
+    """Return (n,) log P of the known values of each row; None if it needs too much memory."""
     if tree is None and not network.directed:
         return None
     log_z = 0.0 if tree is None else tree.log_z
@@ -45,7 +45,7 @@ def _row_log_likelihoods(network: Network, tree: CalibratedTree | None, rows: Ar
 
 
 def _independent_log_likelihood(network: Network, tree: CalibratedTree | None, rows: Array) -> float | None:
-    """Under independent columns with the marginals that the network was fitted to, else with its own."""
+    """Return the log-likelihood under independent columns with the marginals that the network was fitted to, else with its own."""
     single: dict[int, Array] = {}
     for scope, table in network.fit.targets(network.cardinality) if network.fit is not None else ():
         for axis, variable in enumerate(scope):

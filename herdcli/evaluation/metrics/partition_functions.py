@@ -1,4 +1,4 @@
-"""log Z of harmoniums for `herd eval`: summed where it can be, else annealed, by default until successive runs agree."""
+"""log Z of harmoniums for `herd eval`: summed if possible, else annealed, by default until successive runs agree."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def log_partitions(
     map: Map,
     progress: Watch | None,
 ) -> Ways:
-    """log Z of each model, under "", and with --reverse also from annealing back, under "_reverse".
+    """Return log Z of each model under "", and with --reverse also from reverse annealing, under "_reverse".
 
-    bases  the natural parameters (D,) that annealing starts from; any start is unbiased, a good one has less variance.
-    known  rows of the data (n, D) of each model, from which modes are sought and annealing back begins; none are needed.
+    bases  the natural parameters (D,) where annealing starts; any start is unbiased, a good one has less variance.
+    known  optional data rows (n, D) of each model, from which modes are searched and reverse annealing starts.
     Raises DataError for a model that has no finite Z.
     """
     settings.require_likelihood()

@@ -1,6 +1,6 @@
-"""Figures of RBMs and networks of them for the verdict at the end of training: quick estimates that err on the model's side.
+"""Quick metrics of RBMs and DBNs for the verdict at the end of training, whose errors favour the model.
 
-`herd eval` has the whole table; these are the columns that the judges of `verdicts` look at, from at most ROWS held-out rows.
+`herd eval` has the whole table; these are the columns that `verdicts` needs, computed from at most ROWS held-out rows.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from herdcli.splits import TEST, VALID
 
 Map = Callable[..., Any]
 Row = dict[str, Any]
-STATES = 14  # bits of the smaller layer up to which log Z is summed
-BY_QUADRATICS = 20  # the same of a layer beside gaussian units, whose sum costs a few operations a state
+STATES = 14  # bits of the smaller layer up to which log Z is enumerated
+BY_QUADRATICS = 20  # the same for a layer next to gaussian units, whose sum costs a few operations per state
 CHAINS, TEMPERATURES, ROWS = 20, 200, 1000
 FIXED = EvaluationSettings(calibrate="auto", mlr_penalty=0.01)  # no search for the penalty
 AIS = EvaluationSettings(likelihood="ais", chains=CHAINS, temperatures=TEMPERATURES)
-SURE = 3.0  # standard errors that a likelihood is raised by before it is blamed
+SURE = 3.0  # standard errors added to a likelihood, so that a bad verdict is certain
 
 
 def quick_rbm_metrics(value: RBM, *, map: Map = map) -> Row:
-    """Likelihood of held-out rows, independent columns, how much better training rows are explained, errors of classes.
+    """Return the likelihood of held-out rows, that of independent columns, the free energy gap, and classification errors.
 
-    An annealed log Z errs below, so that the likelihood errs above; it is raised by SURE standard errors more: a bad model may
-    pass, a good one is not blamed.
+    An annealed log Z is biased downwards, and so the likelihood upwards; it is raised by another SURE standard errors.  A bad model may
+    pass, but a good one gets no bad verdict.
     """
     row: Row = {}
     held = value.holdout
-    if value.joint == "discriminative":  # says nothing of how rows are distributed
+    if value.joint == "discriminative":  # such a model has no distribution of rows
         return row
     if held is not None and value.base_rates is not None and len(held.split):
         part = TEST if (held.split == TEST).any() else VALID
@@ -83,12 +83,12 @@ def _word_count_columns(value: RBM, groups: dict[int, Any], map: Map) -> Row:
 
 
 def _is_summable(h: Harmonium) -> bool:
-    """Whether log Z is summed over all states of a layer."""
+    """Return whether log Z is summed over all states of a layer."""
     return min(log2_states(h.visible, h.W.shape[0]), log2_states(h.hidden, h.W.shape[1])) <= STATES
 
 
 def _quick_log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:
-    """Summed, or the lower end of what one short run of annealing allows."""
+    """Return log Z by enumeration, or the lower end of the interval from one short run of annealing."""
     layers = (h.visible, h.hidden, h.W.shape[0]), (h.hidden, h.visible, h.W.shape[1])
     if any(log2_states(own, units) <= (BY_QUADRATICS if other.standard_normal else STATES) for own, other, units in layers):
         return log_partition_exact(h, map=map)
@@ -99,7 +99,7 @@ def _quick_log_z(value: RBM, h: Harmonium, m: int, map: Map) -> float:
 
 
 def quick_dbn_metrics(value: DBN, *, map: Map = map) -> Row:
-    """The bound and the first layer's likelihood, of at most ROWS test rows by one short run of annealing each, raised likewise."""
+    """Return the bound and the first layer's likelihood for at most ROWS test rows, each from one short annealing run, raised likewise."""
     first = value.layers[0]
     if first.holdout is None or not (first.holdout.split == TEST).any():
         return {}

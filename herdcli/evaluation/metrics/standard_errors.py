@@ -1,4 +1,4 @@
-"""Standard errors of means over rows: of rows that are independent, of sequences, and of neighbouring rows in time."""
+"""Standard errors of means over rows: independent rows, sequences, and autocorrelated rows in time."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 
 from herdcli.schema import Array
 
-LEAST_SEQUENCES = 10  # whose means are taken as independent; of fewer, pieces of each
-PIECES = 20  # of all rows in time, at least √n long
+LEAST_SEQUENCES = 10  # least number of sequences whose means are taken as independent; fewer are cut into pieces
+PIECES = 20  # number of pieces of all rows in time, each at least √n long
 
 
 def independent_standard_error(count: float, total: float, squares: float) -> float | None:
-    """Of `count` values with this sum and sum of squares; None of fewer than two."""
+    """Return the standard error of the mean of `count` values with this sum and sum of squares; None for fewer than two."""
     if count < 2:
         return None
     return math.sqrt(max(squares - total * total / count, 0.0) / (count - 1.0) / count)
 
 
 def autocorrelated_standard_error(values: Array, offsets: Array) -> float | None:
-    """Of the mean of values (n,), one a row, of sequences that begin at offsets (S + 1,): neighbouring rows are not independent.
+    """Return the standard error of the mean of values (n,), one per row, for dependent rows of sequences with offsets (S + 1,).
 
-    The sums of whole sequences vary independently; where there are few of them they are cut into pieces (batch means).  None of fewer
+    The sums of whole sequences are independent; a few sequences are cut into pieces (batch means).  Returns None for fewer
     than two pieces.
     """
     n, lengths = len(values), np.diff(offsets)
@@ -35,7 +35,7 @@ def autocorrelated_standard_error(values: Array, offsets: Array) -> float | None
     if len(begin) < 2:
         return None
     sums, sizes = np.add.reduceat(values, begin), np.diff(np.append(begin, n))
-    # The mean is a ratio of sums over pieces; its variance is that of what pieces have beside the mean times their length.
+    # The mean is a ratio of sums over pieces; its variance is that of the pieces' sums minus the mean times their lengths.
     rest = sums - sizes * (values.sum() / n)
     pieces = len(begin)
     return math.sqrt(pieces / (pieces - 1.0) * float(np.square(rest).sum())) / n

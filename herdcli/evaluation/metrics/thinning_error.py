@@ -1,4 +1,4 @@
-"""What thinning costs: statistics of single parameters by all rows and by the chosen ones, and the error of as many random rows."""
+"""The cost of thinning: statistics of single parameters from all rows and from the chosen ones, and the error of random subsets."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from herdcli.schema import Array
 
 QUANTILES = (0.05, 0.5, 0.95)
 NAMES = ("mean", "sd", *(f"q{100 * q:02.0f}" for q in QUANTILES))
-DRAWS, VALUES = 200, 20_000_000  # subsets that random errors are told from, and values in all of them
-FEWEST = 20  # subsets at least
+DRAWS, VALUES = 200, 20_000_000  # random subsets from which errors are estimated, and the total number of their values
+FEWEST = 20  # least number of subsets
 
 Statistic = tuple[str, float, float, float]
 
 
 def compare_statistics(X: Array, weights: Array, atoms: Array, atom_weights: Array, seed: int, *, unit: int = 0) -> list[list[Statistic]]:
-    """For each of d parameters (name, by all rows, by the atoms, random error) of mean, deviation and quantiles.
+    """Return for each of d parameters (name, from all rows, from the atoms, random error) of mean, deviation and quantiles.
 
     X (n, d) rows with weights (n,), atoms (m, d) with weights (m,) of any sign.   The random error is the root mean square difference
-    to all rows of m rows drawn with their weights, estimated from up to 200 such draws (`seed`, `unit`).
+    between m rows, drawn with their weights, and all rows, estimated from up to 200 such draws (`seed`, `unit`).
     """
     m, d = atoms.shape
     whole, chosen = _moments_and_quantiles(X, weights), _moments_and_quantiles(atoms, atom_weights)
@@ -34,7 +34,7 @@ def compare_statistics(X: Array, weights: Array, atoms: Array, atom_weights: Arr
 
 
 def _moments_and_quantiles(X: Array, weights: Array) -> Array:
-    """(5, d) mean, standard deviation and quantiles of weighted rows."""
+    """Return (5, d) mean, standard deviation and quantiles of weighted rows."""
     w = weights / weights.sum()
     mean = w @ X
     spread = np.sqrt(np.maximum(w @ (X - mean) ** 2, 0.0))
@@ -42,7 +42,7 @@ def _moments_and_quantiles(X: Array, weights: Array) -> Array:
 
 
 def _quantiles(X: Array, weights: Array) -> list[Array]:
-    """The values at which the weights, in the order of each column's values, reach a share of their sum; halfway where they meet it."""
+    """Return the values at which cumulative weights in sorted order reach a share of their sum; the midpoint if they meet it exactly."""
     order = np.argsort(X, axis=0, kind="stable")
     ranked, share = np.take_along_axis(X, order, axis=0), np.cumsum(weights[order], axis=0)
     share /= share[-1]

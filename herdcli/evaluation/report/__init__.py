@@ -1,1 +1,1 @@
-"""The page of `herd eval --report`: its content, its style, and pictures inside it."""
+"""The page of `herd eval --report`: its content, its style, and its inline pictures."""

@@ -1,4 +1,4 @@
-"""What the columns of `herd eval` mean, in a line each: for the page of --report, which shows them on hover and in a list."""
+"""One-line descriptions of the columns of `herd eval`; the page of --report shows them on hover and in a list."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ ENDINGS = {
     "_train": "{}, on training rows",
     "_reverse": "{}, with log Z from annealing back",
 }
-WORDS = {  # of the titles of figures, where blanks for underscores do not do
+WORDS = {  # titles of metrics for which replacing underscores by blanks is not enough
     "log likelihood": "log-likelihood",
     "pseudo likelihood": "pseudo-likelihood",
     "log z": "log Z",
@@ -239,11 +239,11 @@ TEXTS = frozenset(
         "set",
         "algorithm",
     }
-)  # figures that are words; all others are numbers
+)  # metrics that are text; all others are numbers
 
 
 def column_meaning(column: str) -> str:
-    """A line about a column; an empty one for columns nobody wrote about."""
+    """Return a line about a column, or an empty text if it has no description."""
     if column in MEANT:
         return MEANT[column]
     if match := re.fullmatch(r"rank_(\d+)", column):
@@ -257,7 +257,7 @@ def column_meaning(column: str) -> str:
 
 
 def figure_title(column: str) -> str:
-    """The name of a figure for people: `log-likelihood` of log_likelihood."""
+    """Return the display name of a metric: `log-likelihood` for log_likelihood."""
     title = column.replace("_", " ")
     for plain, written in WORDS.items():
         title = re.sub(rf"\b{plain}\b", written, title)
@@ -265,5 +265,5 @@ def figure_title(column: str) -> str:
 
 
 def explained_figures() -> list[str]:
-    """The names of all figures with a description of their own, sorted."""
+    """Return the names of all metrics with their own description, sorted."""
     return sorted(MEANT)

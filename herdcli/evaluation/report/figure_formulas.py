@@ -1,4 +1,4 @@
-"""The formula of each figure of `herd eval`, and where it comes from: for --explain.
+"""The formula of each metric of `herd eval`, and its source, for --explain.
 
 In formulas n counts held-out rows x, p is the model, y a label, ŷ its prediction, w weights; logarithms are natural.
 """
@@ -41,7 +41,7 @@ AMARI = "Amari, Cichocki & Yang (1996), A New Learning Algorithm for Blind Signa
 YEDIDIA = "Yedidia, Freeman & Weiss (2005), Constructing Free-Energy Approximations"
 EM = "Dempster, Laird & Rubin (1977); Neal & Hinton (1998), A View of the EM Algorithm"
 BISHOP = "Bishop (2006), Pattern Recognition and Machine Learning, ch. 10"
-COMPUTED = "herd"  # figures of its own, and counts
+COMPUTED = "herd"  # herd's own metrics, and counts
 RUN = "the run that made the artifact"
 FILE = "the artifact"
 
@@ -258,7 +258,7 @@ ENDINGS = {
 
 
 def figure_formula(figure: str) -> tuple[str, str] | None:
-    """Formula and source of a figure; None for figures that nobody wrote about."""
+    """Return formula and source of a metric, or None if it has no entry."""
     if figure in FORMULAS:
         return FORMULAS[figure]
     for pattern, found in PATTERNS.items():

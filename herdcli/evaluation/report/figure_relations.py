@@ -1,4 +1,4 @@
-"""How the figures of `herd eval` belong together: the error, interval and baselines of each, and the section in which it stands."""
+"""Relations between the metrics of `herd eval`: the standard error, interval and baselines of each, and its section."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from herdcli.evaluation.report.column_descriptions import figure_title
 
-# figure -> its baselines, the first of which gain_se is for
+# metric -> its baselines; gain_se belongs to the first
 BASELINES: dict[str, tuple[str, ...]] = {
     "log_likelihood": (
         "independent",
@@ -36,7 +36,7 @@ BASELINES: dict[str, tuple[str, ...]] = {
     "prediction_error": ("persistence", "mean_error"),
     "kurtosis_heldout": ("kurtosis_whitening",),
 }
-# figure -> its standard error
+# metric -> its standard error
 ERRORS: dict[str, str] = {
     "log_likelihood": "log_likelihood_se",
     "log_likelihood_bound": "log_likelihood_bound_se",
@@ -47,7 +47,7 @@ ERRORS: dict[str, str] = {
     "mmd": "mmd_error",
     "gain": "gain_se",
 }
-# figure -> lower and upper end of its 95 % interval
+# metric -> lower and upper end of its 95 % interval
 INTERVALS: dict[str, tuple[str, str]] = {
     "log_likelihood": ("log_likelihood_low", "log_likelihood_high"),
     "log_z": ("log_z_lower", "log_z_upper"),
@@ -84,7 +84,7 @@ LABELS: dict[str, str] = {
     "persistence": "persistence",
     "mean_error": "mean",
     "kurtosis_whitening": "whitening",
-}  # of baselines, beside the figure that they are for
+}  # names of baselines in a line with their metric
 SECTIONS: dict[str, tuple[str, ...]] = {
     "likelihood": (
         "log_likelihood", "log_likelihood_bound", "log_likelihood_first", "gain", "perplexity", "label_log_likelihood",
@@ -116,40 +116,40 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "family", "sequences_train",
     ),
 }  # fmt: skip
-OTHER = "other figures"  # the section of those that stand nowhere
-NOT_OF_ROWS = frozenset({"moment_gap", "reconstruction"})  # figures that no held-out rows are needed for
-FIRST = ("file", "verdict")  # of a table of several artifacts
+OTHER = "other figures"  # the section of metrics without a section
+NOT_OF_ROWS = frozenset({"moment_gap", "reconstruction"})  # metrics that need no held-out rows
+FIRST = ("file", "verdict")  # first columns in a table of several artifacts
 
 
 def baseline_label(baseline: str, kind: str = "") -> str:
-    """What a baseline is, in a few words."""
+    """Return a description of a baseline in a few words."""
     return "mean response" if kind in ("regression", "perceptron") and baseline == "independent" else LABELS[baseline]
 
 
 def held_out_figure(kind: str, row: Mapping[str, object], baseline: str | None) -> str:
-    """The main figure of a row beside its baseline, for the last line of a fit; nothing where the row has none."""
+    """Return the main metric of a row with its baseline, for the last line of a fit; an empty text if it has none."""
     own = next((name for name, others in BASELINES.items() if baseline in others and row.get(name) is not None), None)
     if own is None or baseline is None:
         return ""
     value, base = row[own], row.get(baseline)
     if not isinstance(value, (int, float)) or not isinstance(base, (int, float)) or not math.isfinite(value):
         return ""
-    # Of what is annealed in short the verdict raises the figure by its error: the end of an interval.
+    # The verdict raises metrics from short annealing by their error, so the value is the end of an interval.
     limit = "up to " if row.get("log_z_method") == "annealed" else ""
     same = next(
         (name for name in BASELINES[own] if name != baseline and row.get(name) == base), baseline
-    )  # what the better of two is called
+    )  # the name of the better of two baselines
     where = "" if own in NOT_OF_ROWS else "held-out "
     return f"{where}{figure_title(own)} {limit}{value:.4g} ({baseline_label(same, kind)} {base:.4g})"
 
 
 def owner_gain(row: Mapping[str, object]) -> str | None:
-    """The figure that `gain` and `gain_se` of a row speak of; None where there is none."""
+    """Return the metric to which `gain` and `gain_se` of a row belong, or None."""
     return next((name for name in ("log_likelihood", "squared_error") if row.get(name) is not None), None)
 
 
 def section_of(figure: str) -> str:
-    """The section that a figure stands in; that of the figure whose baseline, error or interval it is."""
+    """Return the section of a metric; a baseline, error or interval is in the section of its metric."""
     for title, members in SECTIONS.items():
         if figure in members:
             return title
@@ -164,7 +164,7 @@ def section_of(figure: str) -> str:
 
 
 def main_first(columns: Iterable[str]) -> list[str]:
-    """Columns in the order of interest: file, verdict, then each section's figures, each with its error and baselines behind it."""
+    """Return columns in order of interest: file, verdict, then the metrics of each section, each followed by its error and baselines."""
     present = list(columns)
     ordered: list[str] = [name for name in FIRST if name in present]
     for members in SECTIONS.values():

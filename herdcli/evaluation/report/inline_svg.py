@@ -1,4 +1,4 @@
-"""Pictures as parts of a page: SVG whose colours are CSS variables, so that they follow the reader's light or dark setting."""
+"""Inline pictures of a page: SVG whose colours are CSS variables, so that they follow the reader's light or dark setting."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from html import escape
 
 from herdcli.evaluation.plots import plot_style
 
-FONT, LARGER = "system-ui, sans-serif", 1.1  # words are narrower and may be larger than where they were laid out
-GREYS = 40  # of images, which are tiles of grey: more than an eye tells apart in one
+FONT, LARGER = "system-ui, sans-serif", 1.1  # the font is narrower than the one of the layout, so it may be larger
+GREYS = 40  # grey levels of images: more than the eye distinguishes in one
 _IMAGE = re.compile(r'(xlink:href|href)="data:image/png;base64,\s*([A-Za-z0-9+/=\s]+)"')
 
 
 def css_variables(dark: bool) -> str:
-    """The declarations of the colours that pictures use."""
+    """Return the CSS declarations of the colours that pictures use."""
     own = ("#e6e6ec", "#17171c", "#45454f") if dark else (plot_style.INK, plot_style.PAPER, plot_style.GRID)
     names = ("--ink", "--paper", "--grid")
     series = zip(
@@ -25,8 +25,7 @@ def css_variables(dark: bool) -> str:
 
 
 def inline_svg(svg: str, name: str, title: str) -> str:
-    """A picture of `plot_list.write_figure(…, page=True)` for a page: no header, names of its own, shorter numbers, colours by CSS
-    variables."""
+    """Return a picture of `plot_list.write_figure(…, page=True)` for a page: no header, unique ids, shorter numbers, CSS colours."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     body = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _svg_header(name, title), body, count=1)
@@ -55,8 +54,8 @@ def _colour_variables() -> list[tuple[str, str]]:
 
 
 def _shrink_image(match: re.Match[str]) -> str:
-    """An image of greys with as few levels as serve; other images as they are."""
-    from PIL import Image  # matplotlib, which drew it, needs it as well
+    """Return a grey image with as few levels as sufficient; other images are unchanged."""
+    from PIL import Image  # matplotlib, which drew the image, needs it as well
 
     png = base64.b64decode(match[2])
     image = Image.open(io.BytesIO(png)).convert("RGBA")
@@ -64,7 +63,7 @@ def _shrink_image(match: re.Match[str]) -> str:
     if red.tobytes() == green.tobytes() == blue.tobytes():
         levels = [round(round(value * (GREYS - 1) / 255) * 255 / (GREYS - 1)) for value in range(256)]
         index = red.point([round(value * (GREYS - 1) / 255) for value in range(256)])
-        index.paste(GREYS, mask=alpha.point([255] * 128 + [0] * 128))  # blank
+        index.paste(GREYS, mask=alpha.point([255] * 128 + [0] * 128))  # transparent
         index = Image.frombytes("P", index.size, index.tobytes())
         shades = sorted(set(levels))
         index.putpalette([part for shade in shades for part in (shade,) * 3] + [0, 0, 0])

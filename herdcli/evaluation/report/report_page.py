@@ -1,6 +1,6 @@
-"""One self-contained page about any set of artifacts: how they compare, what they look like, and how each is made again.
+"""A self-contained page about any set of artifacts: their comparison, their pictures, and the commands that made them.
 
-Nothing in it is fetched: style, script and pictures are inside, and colours follow the reader's light or dark setting.
+The page loads nothing: style, script and pictures are inside, and colours follow the reader's light or dark setting.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from herdcli.kinds import KINDS
 from herdcli.records import dataclass
 
 HIDDEN = ("file", "kind")
-FIRST = ("verdict", "error", "log_likelihood", "mmd", "moment_gap")  # columns that stand first where they are
-SHOWN = 12  # digits of a digest
+FIRST = ("verdict", "error", "log_likelihood", "mmd", "moment_gap")  # columns that come first if they exist
+SHOWN = 12  # displayed digits of a digest
 
 
 def escape_html(text: str) -> str:
-    """Text as HTML shows it, without the characters that steer a terminal or turn the direction of writing."""
+    """Return text for HTML, without control characters of terminals and of the writing direction."""
     return html.escape(escape_text(text, keep="\n"))
 
 
 @dataclass(frozen=True)
 class ReportPicture:
-    """A picture: SVG as `plot_list.write_figure(…, page=True)` makes it, and what it shows in a sentence."""
+    """A picture: SVG from `plot_list.write_figure(…, page=True)`, and a sentence about it."""
 
     svg: str
     shows: str
@@ -39,8 +39,10 @@ class ReportPicture:
 
 @dataclass(frozen=True)
 class ReportPart:
-    """What the page says of one artifact: rows of figures, pictures by their names, records of the commands that made it, and command
-    lines that make it again (none: its history can be followed by `herd check --rerun` alone)."""
+    """The content of the page for one artifact: rows of metrics, pictures by name, and records of the commands that made it.
+
+    It also has command lines that make it again; if there are none, only `herd check --rerun` can follow its history.
+    """
 
     name: str
     kind: str
@@ -52,7 +54,7 @@ class ReportPart:
 
 
 def report_page(parts: Sequence[ReportPart], title: str = "herd eval") -> str:
-    """The whole page as HTML.  Equal parts give equal bytes."""
+    """Return the whole page as HTML.  Equal parts give equal bytes."""
     body = "".join(_artifact_section(i, part) for i, part in enumerate(parts))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -67,7 +69,7 @@ def report_page(parts: Sequence[ReportPart], title: str = "herd eval") -> str:
 
 
 def _comparison_tables(parts: Sequence[ReportPart]) -> str:
-    """A table for each kind, and what the columns mean."""
+    """Return a table for each kind, and the descriptions of the columns."""
     kinds = list(dict.fromkeys(part.kind for part in parts))
     tables = "".join(_comparison_table(kind, [(i, part) for i, part in enumerate(parts) if part.kind == kind]) for kind in kinds)
     return f'<section aria-label="Comparison">\n{_summary_html(parts)}{tables}{_column_meanings(parts)}</section>\n'
@@ -81,7 +83,7 @@ def _summary_html(parts: Sequence[ReportPart]) -> str:
 
 
 def _comparison_table(kind: str, parts: Sequence[tuple[int, ReportPart]]) -> str:
-    """Artifacts of one kind side by side: those of one row of figures; those of several have a table of their own below."""
+    """Return artifacts of one kind side by side if they have one row of metrics; those with several rows have their own table below."""
     rows = [{column: value for column, value in part.rows[0].items() if column not in HIDDEN} for _, part in parts if len(part.rows) == 1]
     columns = order_columns(
         kind, [column for column in table.all_columns(rows) if any(table.display_value(row.get(column)) for row in rows)]
@@ -99,7 +101,7 @@ def _comparison_table(kind: str, parts: Sequence[tuple[int, ReportPart]]) -> str
 
 
 def order_columns(kind: str, columns: Sequence[str]) -> list[str]:
-    """Columns, the verdict, what it is about and its baseline first."""
+    """Return columns with the verdict, the metric that it concerns and its baseline first."""
     baseline = KINDS[kind].baseline if kind in KINDS else None
     first = [*FIRST, *([baseline] if baseline else [])]
     return [column for column in first if column in columns] + [column for column in columns if column not in first]
@@ -161,7 +163,7 @@ def _artifact_section(number: int, part: ReportPart) -> str:
 
 
 def _artifact_table(part: ReportPart) -> str:
-    """The table of an artifact that has several rows of figures."""
+    """Return the table of an artifact that has several rows of metrics."""
     if len(part.rows) < 2:
         return ""
     rows = [{name: value for name, value in row.items() if name not in HIDDEN} for row in part.rows]
@@ -178,7 +180,7 @@ def _picture_html(ident: str, name: str, picture: ReportPicture) -> str:
 
 
 def _history_html(part: ReportPart) -> str:
-    """How the artifact came to be: a small graph, the commands that make it again, and their parameters on request."""
+    """Return the origin of the artifact: a small graph, the commands that make it again, and their parameters on request."""
     if not part.history:
         return "<p>No record of how it was made.</p>\n"
     return (
@@ -188,14 +190,14 @@ def _history_html(part: ReportPart) -> str:
 
 
 def _pipeline_diagram(part: ReportPart) -> str:
-    """Inputs, commands and the result, from left to right."""
+    """Return inputs, commands and the result, from left to right."""
     pieces, known = [], set()
     for number, record in enumerate(part.history):
         inputs = list(record.get("inputs", []))
         new = [each for each in inputs if each.get("sha256") not in known]
         known |= {each.get("sha256") for each in inputs}
         if number and new:
-            inputs.remove(new[0])  # what the command before made
+            inputs.remove(new[0])  # the output of the previous command
         if inputs:
             boxes = "".join(
                 f'<li class="box">{escape_html(str(each.get("role")))}: {escape_html(str(each.get("kind")))} '
@@ -209,7 +211,7 @@ def _pipeline_diagram(part: ReportPart) -> str:
 
 
 def _command_lines_html(part: ReportPart) -> str:
-    """The command lines, with a button that copies them, and what their placeholders stand for."""
+    """Return the command lines with a button that copies them, and the meaning of their placeholders."""
     file = f"./{part.name}" if part.name.startswith("-") else part.name
     lines = "\n".join(part.commands) or f"herd check --rerun {shlex.quote(file)} --input INPUT"
     names = {
@@ -231,7 +233,7 @@ def _command_lines_html(part: ReportPart) -> str:
 
 
 def _command_html(record: dict[str, Any]) -> str:
-    """One command of the pipeline with its parameters and inputs."""
+    """Return one command of the pipeline with its parameters and inputs."""
     settings = {"version": record.get("version"), **record.get("parameters", {})}
     inputs = {f"input {each.get('role')}": f"{each.get('kind')} {each.get('sha256')}" for each in record.get("inputs", [])}
     lines = "".join(

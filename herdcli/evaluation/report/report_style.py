@@ -1,4 +1,4 @@
-"""How the page of `herd eval --report` looks and acts: one style sheet, a few lines of script."""
+"""The appearance and behaviour of the page of `herd eval --report`: one style sheet and a short script."""
 
 from herdcli.evaluation.report import inline_svg
 

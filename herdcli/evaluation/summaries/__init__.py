@@ -1,1 +1,1 @@
-"""What `herd info` shows of an artifact: tables for people, a module for each family of kinds."""
+"""The tables that `herd info` shows for an artifact, one module for each family of kinds."""

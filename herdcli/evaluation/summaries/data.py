@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from herdcli.evaluation.table import Report
     from herdcli.quadrature.samples import Samples
 
-HEAD, FIRST = 5, 20  # rows of a data set, and of one that a command made
-MOST_SUMMARISED = 30  # columns with a line each
-BLOCK = 1 << 16  # rows looked at together
+HEAD, FIRST = 5, 20  # rows shown of a data set, and of one that a command made
+MOST_SUMMARISED = 30  # most columns with a line each
+BLOCK = 1 << 16  # rows processed together
 SPLITS = ("train", "valid", "test")
 
 
 def dataset_tables(value: Any, levels: Levels) -> list[SummaryTable]:
-    """What there is of rows, the first ones, and each column's type, missing values and range."""
+    """Return the size of a data set, its first rows, and each column's type, missing values and range."""
     n, d = value.X.shape
     shape: Row = {"rows": n, "columns": d}
     if value.is_sparse:
@@ -45,7 +45,7 @@ def dataset_tables(value: Any, levels: Levels) -> list[SummaryTable]:
 
 
 def row_tables(value: Any, levels: Levels) -> list[SummaryTable]:
-    """The first rows of a data set that a command made."""
+    """Return the first rows of a data set that a command made."""
     n, d = value.X.shape
     names = column_names(value.feature_names, d)
     left = [f"{n - FIRST} more rows" if n > FIRST else "", f"{d - MOST_COLUMNS} more columns" if d > MOST_COLUMNS else ""]
@@ -70,18 +70,18 @@ def _head(value: Any, names: list[str], levels: Levels, count: int = HEAD) -> li
 
 
 def _state(names: Sequence[str], item: float) -> str | float:
-    """The name of a state, else the number itself."""
+    """Return the name of a state, else the number itself."""
     return names[int(item)] if item >= 0 and item < len(names) else item
 
 
 def _plain(item: Any) -> str | float:
-    """A value of a further column: text, or a number."""
+    """Return a value of a further column as text or number."""
     found = item.item() if hasattr(item, "item") else item
     return found if isinstance(found, (int, float)) else str(found)
 
 
 def _column_rows(value: Any, names: list[str], levels: Levels) -> list[Row]:
-    """Type, missing values, least, mean and largest value of each column."""
+    """Return type, missing values, minimum, mean and maximum of each column."""
     low, high, total, missing, whole = _column_sums(value.X)
     n = value.X.shape[0]
     rows: list[Row] = []
@@ -95,7 +95,7 @@ def _column_rows(value: Any, names: list[str], levels: Levels) -> list[Row]:
 
 
 def _column_sums(X: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """(d,) least, largest and summed values, missing ones, and whether all are whole, block by block of rows."""
+    """Return (d,) minimum, maximum, sum, missing values, and whether all values are whole, computed block by block."""
     n, d = X.shape
     low, high, total = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d)
     missing, whole = np.zeros(d, dtype=np.int64), np.ones(d, dtype=bool)
@@ -113,7 +113,7 @@ def _column_sums(X: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 
 def samples_tables(value: Samples, levels: Levels) -> list[SummaryTable]:
-    """The run in a line, and the atoms with their weights and the rows that they are."""
+    """Return the run in a line, and the atoms with their weights and row numbers."""
     run: Row = {"rule": value.rule, "kernel": value.kernel, "target": value.target, "atoms": len(value.index)}
     if value.summary is not None:
         run |= {"mmd": float(value.summary.mmd.mean()), "effective_size": float(value.summary.effective.mean())}
@@ -129,5 +129,5 @@ def samples_tables(value: Samples, levels: Levels) -> list[SummaryTable]:
 
 
 def report_tables(value: Report, levels: Levels) -> list[SummaryTable]:
-    """The figures that a report holds."""
+    """Return the metrics of a report."""
     return [limit_rows("figures", report_rows(value), 60)]

@@ -1,4 +1,4 @@
-"""Tables about mixtures, centres, factors, and models in time: parameters by the names of the columns."""
+"""Tables about mixtures, centres, factors, and sequence models: parameters with the names of the columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def mixture_tables(value: Mixture, levels: Levels) -> list[SummaryTable]:
-    """Weights and means of the components, and their standard deviations."""
+    """Return weights, means and standard deviations of the components."""
     names = _names(value.known, value.mean.shape[1])
     labels = _labels(value.known, len(value.weight))
     spread = np.sqrt(np.diagonal(value.covariance, axis1=1, axis2=2))
@@ -26,13 +26,13 @@ def mixture_tables(value: Mixture, levels: Levels) -> list[SummaryTable]:
 
 
 def centre_tables(value: Clusters, levels: Levels) -> list[SummaryTable]:
-    """The centres."""
+    """Return the centres."""
     names = _names(value.known, value.centre.shape[1])
     return [_component_table("centres", _labels(value.known, len(value.centre)), None, value.centre, names)]
 
 
 def factor_tables(value: FactorModel, levels: Levels) -> list[SummaryTable]:
-    """Loadings, mean and noise of every column."""
+    """Return loadings, mean and noise of every column."""
     names = _names(value.known, len(value.mean))
     rows: list[Row] = [
         Row(column=name, mean=float(value.mean[j]))
@@ -44,7 +44,7 @@ def factor_tables(value: FactorModel, levels: Levels) -> list[SummaryTable]:
 
 
 def chain_tables(value: MarkovChain, levels: Levels) -> list[SummaryTable]:
-    """First states, transitions, and the emissions' parameters."""
+    """Return initial probabilities, transitions, and the parameters of the emissions."""
     states = [str(k + 1) for k in range(len(value.initial))]
     rows: list[Row] = [
         Row(state=name, first=float(value.initial[k])) | {f"to_{to}": float(value.transition[k, j]) for j, to in enumerate(states)}
@@ -61,7 +61,7 @@ def chain_tables(value: MarkovChain, levels: Levels) -> list[SummaryTable]:
 
 
 def dynamics_tables(value: LinearDynamics, levels: Levels) -> list[SummaryTable]:
-    """Transitions of the states, and what each column is made of."""
+    """Return the transitions of the states, and the composition of each column."""
     states = [f"state_{k + 1}" for k in range(value.states)]
     names = column_names(value.known.feature_names if value.known is not None else None, len(value.mean))
     steps: list[Row] = [
@@ -82,14 +82,14 @@ def _names(known: Known | None, count: int) -> list[str]:
 
 
 def _labels(known: Known | None, count: int) -> list[str]:
-    """The names of components: the class of each where they are those of classes."""
+    """Return the names of components: the classes, if each component belongs to one."""
     if known is None or not known.supervised or known.class_names is None:
         return [str(k + 1) for k in range(count)]
     return [known.class_names[k // known.per_class] + (f" {k % known.per_class + 1}" if known.per_class > 1 else "") for k in range(count)]
 
 
 def _component_table(title: str, labels: list[str], weight: Array | None, values: Array, names: list[str]) -> SummaryTable:
-    """A line a component; a line a column where there are many of them and few components."""
+    """Return a table with a line per component, or a line per column if there are many columns and few components."""
     if len(names) > MOST_COLUMNS and len(labels) <= MOST_COLUMNS:
         rows: list[Row] = [] if weight is None else [Row(column="(weight)") | {label: float(weight[k]) for k, label in enumerate(labels)}]
         rows += [Row(column=name) | {label: float(values[k, j]) for k, label in enumerate(labels)} for j, name in enumerate(names)]

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from herdcli.markov.model.network import Network
 
 MOST_VARIABLES = 100
-MOST_CELLS = 12  # states of a variable that are shown in a line
+MOST_CELLS = 12  # most states of a variable in a line
 
 
 def belief_tables(value: Beliefs, levels: Levels) -> list[SummaryTable]:
-    """The run in a line, and the probability of each state of each variable."""
+    """Return the run in a line, and the probability of each state of each variable."""
     run: Row = {
         "algorithm": value.algorithm,
         "log_z": value.log_z,
@@ -41,7 +41,7 @@ def belief_tables(value: Beliefs, levels: Levels) -> list[SummaryTable]:
 
 
 def network_tables(value: Network, levels: Levels) -> list[SummaryTable]:
-    """Variables, their states and in directed networks their parents."""
+    """Return the variables, their states and, in directed networks, their parents."""
     parents: dict[int, list[str]] = {}
     if value.directed:
         for a in range(value.factor_count):

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from herdcli.evaluation.table import Row
 from herdcli.records import dataclass
 
-Levels = Mapping[str, Sequence[str]]  # column of text -> the names of its values
-MOST_ROWS = 20  # of a table
-MOST_COLUMNS = 12  # of data, shown as columns of a table
+Levels = Mapping[str, Sequence[str]]  # text column -> the names of its values
+MOST_ROWS = 20  # in a table
+MOST_COLUMNS = 12  # of data, as columns of a table
 
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """A title, rows of figures and words, and a line below them."""
+    """A title, rows of numbers and texts, and a note below them."""
 
     title: str
     rows: list[Row]
@@ -22,17 +22,17 @@ class SummaryTable:
 
 
 def limit_rows(title: str, rows: Sequence[Row], most: int = MOST_ROWS) -> SummaryTable:
-    """A table of the first rows; the line below says how many there are where some are left out."""
+    """Return a table of the first rows; if some are left out, the note gives the number of all rows."""
     note = f"{len(rows) - most} more of {len(rows)}: herd info --format json has all" if len(rows) > most else ""
     return SummaryTable(title, list(rows[:most]), note)
 
 
 def column_names(names: Sequence[str] | None, count: int) -> list[str]:
-    """The names of columns, else x and their number."""
+    """Return the names of columns, or x and their number without names."""
     return list(names) if names is not None else [f"x{k}" for k in range(count)]
 
 
 def state_names(levels: Levels, variable: str, count: int) -> list[str]:
-    """The names of the states of a variable as text in a table had them, else their numbers."""
+    """Return the names of a variable's states as in the text of its table, else their numbers."""
     known = levels.get(variable, ())
     return list(known) if len(known) == count else [str(state) for state in range(count)]

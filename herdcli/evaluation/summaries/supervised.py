@@ -1,4 +1,4 @@
-"""Tables about regressions and what learned online: coefficients with their errors, confusion, strongest features."""
+"""Tables about regressions and online models: coefficients with their errors, confusion, largest weights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from herdcli.regression.model import GeneralisedLinear
     from herdcli.regression.perceptron.model import Perceptron
 
-STRONGEST = {2: 10, 10: 3}  # most classes -> features shown of each
+STRONGEST = {2: 10, 10: 3}  # number of classes, at most -> features shown for each class
 MOST_COEFFICIENTS = 60
 
 
 def regression_tables(value: GeneralisedLinear, levels: Levels) -> list[SummaryTable]:
-    """The fit in a line of figures, and the coefficients as R and statsmodels print them."""
+    """Return the fit in a line of figures, and the coefficients as R and statsmodels print them."""
     fit: Row = {
         "target": value.target,
         "family": value.family,
@@ -39,7 +39,7 @@ def regression_tables(value: GeneralisedLinear, levels: Levels) -> list[SummaryT
 
 
 def perceptron_tables(value: Perceptron, levels: Levels) -> list[SummaryTable]:
-    """The fit in a line of figures, beside the linear model of the same rows, and the layers."""
+    """Return the fit in a line of figures, compared with a linear model of the same rows, and the layers."""
     fit: Row = {
         "target": value.target,
         "family": value.family,
@@ -77,7 +77,7 @@ def _coefficient_row(row: Row) -> Row:
 
 
 def learned_online_tables(value: Classifier, levels: Levels) -> list[SummaryTable]:
-    """Confusion on held-out rows of a classifier, and the strongest features by name."""
+    """Return the confusion table of a classifier on held-out rows, and the largest weights by feature name."""
     from herdcli.evaluation.figures.classifier import confusion_rows
     from herdcli.evaluation.metrics.feature_importance import most_important_weights
 
@@ -91,7 +91,7 @@ def learned_online_tables(value: Classifier, levels: Levels) -> list[SummaryTabl
     count = next((most for limit, most in STRONGEST.items() if len(classes) <= limit), 1)
     try:
         found = most_important_weights("classifier", value, count)
-    except HerdError:  # a kernel
+    except HerdError:  # a kernel model
         return tables
     rows: list[Row] = [{"for": each.towards, "feature": each.feature, "weight": each.weight, "deviation": each.deviation} for each in found]
     return [*tables, limit_rows("strongest features", rows, 40)]

@@ -65,9 +65,10 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
-    """Defer a signal until the step is done.  A second Ctrl-C of a user stops at once; job schedulers repeat their signals, which may wait.
+    """Defer a signal until the step is done.
 
-        In the process of a host program only Ctrl-C is deferred, and only if the host uses Python's own handler for it.  The host keeps all
+    A second Ctrl-C stops at once; other repeated signals, as job schedulers send them, are ignored.
+    In the process of a host program only Ctrl-C is deferred, and only if the host uses Python's own handler for it.  The host keeps all
     other signals.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -256,7 +256,7 @@ def _choose_hdf5_reader(file: Any, options: LoadOptions) -> Any:
 
 
 def _without_unwanted_labels(artifact: Artifact, options: LoadOptions) -> Artifact:
-    """Return a sealed artifact with unchanged labels, or without labels if the caller needs none."""
+    """Return a sealed artifact with unchanged labels, or without labels for --label none."""
     if options.label == NONE and isinstance(artifact.value, Dataset):
         return replace(artifact, value=replace(artifact.value, y=None, class_names=None))
     if options.label is not None:

@@ -347,7 +347,7 @@ def _fill_missing(data: Dataset, means: Mapping[str, float], where: str, note: T
 def _drop_unlabelled(data: Dataset, where: str, note: Tell) -> Dataset:
     """Return the rows that have a label.
 
-    A label −1 means none, unless the labels are only −1 and 1, or others below 0 occur, and they have no names.
+    A label −1 means none, unless the labels have no names and are only −1 and 1, or include values below −1.
     """
     if data.y is None or not (data.y < 0).any() or data.y.max() < 0:
         return data

@@ -77,7 +77,7 @@ def dataset_from_table(
         note(f"{where}: these parts of the file are not used: {', '.join(shown)}{' …' if len(ignored) > 12 else ''}")
     if options.labels and roles.get("y") not in (None, "y"):
         note(f"{where}: labels are read from column '{roles['y']}'")
-    if "weight" in roles and options.roles.weight is None and not attributes:  # herd's own files have valid weights
+    if "weight" in roles and options.roles.weight is None and not attributes:  # no note for herd's own files
         note(f"{where}: column '{roles['weight']}' gives the weights of the rows and is not a feature (rename it to use it as one)")
     X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, where, missing=missing, note=note)
     whole = isinstance(features, np.ndarray)

@@ -134,7 +134,7 @@ def are_column_titles(titles: list[str], below: list[list[str]]) -> bool:
 
     Texts are column names.  A line of texts and numbers is a row if one of the numbers has a fraction or occurs twice, or
     if one of its texts occurs below in the same column.  Numbers are a row, except 0, 1, 2, …, which pandas writes for unnamed columns:
-    these are names with an empty first cell (for row names), above numbers with fractions, or with at least four columns.
+    these are names with an empty first cell (for row names), with at least four columns, or with three above a number with a fraction.
     """
     texts = [(column, cell) for column, cell in enumerate(titles) if not is_value(cell)]
     if not texts:

@@ -68,7 +68,7 @@ class Algorithm(Protocol[S, R]):
         ...
 
     def init(self) -> S:
-        """The state before the first step (`step` is 0)."""
+        """Return the state before the first step (`step` is 0)."""
         ...
 
     def step(self, state: S) -> S:

@@ -1,4 +1,4 @@
-"""The table of commands, in the order of `herd --help`.  A new one is a package of `cli` and one line here."""
+"""The table of commands, in the order of `herd --help`.  A new command is a package of `cli` and one line here."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def rbm_findings(row: Row, value: Any) -> list[str]:
 
 
 def _rbm_loss_finding(row: Row, value: Any, *, classes: bool) -> str | None:
-    """Return the baseline that an RBM's likelihood falls below; for a classifier, learning nothing about the rows is no finding."""
+    """Return the finding of an RBM's likelihood against its baselines; for a classifier, learning nothing about rows is no finding."""
     own, base, high = (row.get(name) for name in ("log_likelihood", "independent", "log_likelihood_high"))
     if base is not None and high is not None and high < base - ALIKE * abs(base):
         return "worse than independent"

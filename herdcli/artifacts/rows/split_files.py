@@ -82,7 +82,7 @@ class RowBatch:
 
 @dataclass(frozen=True)
 class BatchSource:
-    """An open file of rows: their count, their own split, the column names, the batches, and the artifact without rows."""
+    """An open file of rows: their count, their own split, the column names, the batches, and the artifact's history and recoding."""
 
     count: int
     split: Array | None

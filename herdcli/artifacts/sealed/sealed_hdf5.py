@@ -96,7 +96,7 @@ def parse_history(text: str, *, where: str) -> list[dict[str, Any]]:
     """Parse the provenance list of an artifact from its JSON text."""
     try:
         history = json.loads(text)
-        # 1e999 is read as an infinity, \\ud800 as half a character: no record can be written with them
+        # 1e999 is read as an infinity, \\ud800 as a lone surrogate: no record can be written with them
         json.dumps(history, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         history = None

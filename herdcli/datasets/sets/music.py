@@ -10,7 +10,7 @@ from herdcli.datasets.registry import GITHUB, Arrays, DatasetEntry, Source
 
 COMMIT = "450cdd8a002c98e7bdbfebb309fc1ed024001f77"
 RATE, LENGTH = 8_820, 88_436  # the size in Teh's thesis
-# name, SHA-256 where the publisher's index has it (librosa/data, index/registry.txt), licence, seconds at which the excerpts begin
+# name, SHA-256 if the publisher's index has it (librosa/data, index/registry.txt), licence, seconds at which the excerpts begin
 RECORDINGS: tuple[tuple[str, str | None, str, tuple[float, float]], ...] = (
     (
         "147793__setuniman__sweet-waltz-0i-22mi.hq.ogg",

@@ -31,7 +31,7 @@ class EnergyCalibration:
 
 
 def calibrate_energies(scores: Scores, settings: EvaluationSettings) -> EnergyCalibration:
-    """Fit the regression on the rows that `settings.calibrate` names.  Raises BadUsage when there are none."""
+    """Fit the regression on the rows that `settings.calibrate` names.  Raises BadUsage if there are none."""
     crossed, valid = scores.split == TRAIN, scores.split == VALID
     if settings.calibrate == "cross-fit" and not crossed.any():
         hint = "train with `fit-rbm --per-class --folds 5`, or use --calibrate valid"

@@ -132,8 +132,8 @@ def _comparison_columns(
     own = fit_summary.scope_marginals(reference, wider, [scope for scope, _ in factors])
     known = [(scope, table) for scope, table in reference.factors() if scope]
     theirs = fit_summary.scope_marginals(reference, wider, [scope for scope, _ in known])
-    # KL(R ‖ P) = Σ_factors of R E_R log f − log Z_R − Σ_factors of P E_R log f + log Z_P: marginals of R over both networks' scopes say
-    # all.
+    # KL(R ‖ P) = Σ_factors of R E_R log f − log Z_R − Σ_factors of P E_R log f + log Z_P: the marginals of R over both networks'
+    # scopes are sufficient.
     constant = _constant_factors(reference) - _constant_factors(network)
     energy = sum(_expected_log_factor(p, table) for p, (_, table) in zip(theirs, known, strict=True))
     energy -= sum(_expected_log_factor(p, table) for p, (_, table) in zip(own, factors, strict=True))

@@ -49,8 +49,8 @@ def density_sums(value: Made, X: Array) -> tuple[Array, Sums]:
     refund = -xlogy(r, r).sum(axis=1)
     # Σ r (−log p(x, y)) with log p(x, y) = log r(x) + log p(y)
     soft = -(xlogy(r, r).sum(axis=1) + r.sum(axis=1) * evidence)
-    # Sent with x drawn from r a row costs Σ r (−log p(x, y)) = −log p(y) + H(r), of which bits-back returns H(r); with its likeliest x
-    # alone −log p(y) − log max r (Makin, sec. 6.7.3).
+    # A row sent with x sampled from r costs Σ r (−log p(x, y)) = −log p(y) + H(r), and bits-back returns H(r).  With its most
+    # probable x only, it costs −log p(y) − log max r (Makin, sec. 6.7.3).
     hard = -(np.log(r.max(axis=1)) + evidence)
     return evidence, {"codes": np.array([soft.sum(), refund.sum(), hard.sum()])}
 

@@ -1,1 +1,1 @@
-"""Latent variables by expectation–maximisation: mixtures, factors, k-means, on one driver and one way of adding statistics up."""
+"""Latent variable models fitted by expectation–maximisation: mixtures, factors, k-means and sequence models, all on one driver."""

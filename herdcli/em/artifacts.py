@@ -1,4 +1,4 @@
-"""What the models of this topic become on disk: `mixture_artifact`, `kmeans` and `factors`, each with its ledger."""
+"""The artifacts of models of rows: `Mixture`, `Clusters` and `FactorModel`, each with the ledger of its fit."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-FLAT = 1e-30  # of its mean squared: the variance of a column of one value by rounding, which any model raises
+FLAT = 1e-30  # share of a mean square: a variance below it is the rounding error of a constant column, which every model raises
 
 
 @dataclass(frozen=True)
 class Restarts:
-    """How every restart ended."""
+    """The objective, the iterations and the convergence of each restart of a fit."""
 
     objective: Array = array("R", "log-likelihood and penalty, nats a row (kmeans and pca: −squared error a row)", kind="f")
     iterations: Array = array("R", "M steps", kind="i")
     converged: Array = array("R", "ended by its tolerance, not by the number of iterations", kind="b")
-    best: int = 0  # which was kept
+    best: int = 0  # index of the restart that was kept
 
     def validate(self) -> None:
-        """Raise DataError unless one of them was kept."""
+        """Raise DataError unless `best` is the index of a restart."""
         if not 0 <= self.best < len(self.objective):
             raise DataError(f"restart {self.best} was kept of {len(self.objective)}")
 
 
 def restart_outcomes(fit: EMFit) -> Restarts:
-    """How the restarts of a fit ended."""
+    """Return the outcomes of all restarts of a fit."""
     return Restarts(fit.objectives, fit.iterations, fit.converged, fit.best)
 
 
@@ -50,44 +50,44 @@ def _require_finite(value: object, *names: str) -> None:
 
 
 def _require_mass(mass: float) -> None:
-    """Raise DataError unless the training rows weigh something."""
+    """Raise DataError unless the total weight of the training rows is positive and finite."""
     if not 0 < mass < np.inf:
         raise DataError(f"/mass is {mass:g}, but it is the weight of all training rows and must be above 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What is known of a model beside its parameters: the rows it was learned from and held against, and what else was tried.
+    """Facts about a fit besides its parameters: training and held-out rows, baseline moments, and the other sizes that were tried.
 
-    base_mean, base_variance, base_covariance  of the simplest model of the same rows: one Gaussian of the family, one centre, or
-    independent columns.  Log-likelihoods are nats a row; those of kmeans and pca are −squared error a row.
+    base_mean, base_variance and base_covariance belong to the simplest model of the same rows: one Gaussian of the family, one centre, or
+    independent columns.  Log-likelihoods are in nats per row; those of kmeans and pca are −squared error per row.
     """
 
-    rows: int  # of split 0
+    rows: int  # number of rows in split 0
     base_mean: Array = array("D", "mean of the training rows", kind="f")
     base_variance: Array = array("D", "their variances", kind="f")
     base_covariance: Array | None = array("D D", "their covariance, for mixtures", kind="f", optional=True)
     base_full: Array | None = array("D D", "covariance of the training rows as it is, of not too many columns", kind="f", optional=True)
     valid: float | None = None  # log-likelihood of split 1
     base_valid: float | None = None
-    entropy: float = 0.0  # Σ of the entropies of the training rows' responsibilities, nats
-    missing: int = 0  # values
+    entropy: float = 0.0  # sum of the entropies of the training rows' responsibilities, in nats
+    missing: int = 0  # number of missing values
     holdout_y: Array | None = array("h", "labels of the rows of split 2, −1 where unknown", kind="i", optional=True)
     feature_names: list[str] | None = None
-    class_names: list[str] | None = None  # of the labels
-    supervised: bool = False  # components for each class, in the order of the labels
-    per_class: int = 1  # how many each class has, one class's after another's
+    class_names: list[str] | None = None  # names of the labels' classes
+    supervised: bool = False  # whether each class has its own components, in the order of the labels
+    per_class: int = 1  # number of components per class; those of one class are consecutive
     sizes: Array | None = array("S", "numbers of components that were tried", kind="i", optional=True)
     scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", optional=True)
     criterion: str | None = None
 
     @property
     def constant(self) -> Array:
-        """(D,) bool: columns of one value in the training rows."""
+        """(D,) bool: the columns that have one value in all training rows."""
         return np.asarray(self.base_variance <= FLAT * np.square(self.base_mean))
 
     def require(self, columns: int, holdout: Array | None) -> None:
-        """Raise DataError unless it is of rows of so many columns, and its labels of the rows (h, D) that were held out."""
+        """Raise DataError unless the moments are finite and have `columns` columns, and the labels match the held-out rows (h, D)."""
         if len(self.base_mean) != columns:
             raise DataError(f"/known/base_mean has {len(self.base_mean)} columns, the model {columns}")
         require_moments(self, columns)
@@ -97,17 +97,17 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """K Gaussians: p(y) = Σ_k weight_k N(y; mean_k, covariance_k).
+    """A mixture of K Gaussians: p(y) = Σ_k weight_k N(y; mean_k, covariance_k).
 
-    By variational Bayes the parameters have a distribution, Dirichlet (concentration) and normal and Wishart (mean, precision, freedom,
-    covariance⁻¹ = freedom W), weight and covariance⁻¹ are its means, and densities are those of the predictive Student mixture.
+    After variational Bayes the parameters have a posterior: Dirichlet (concentration) and normal–Wishart (mean, precision, freedom), with
+    covariance⁻¹ = freedom W.  Then weight and covariance⁻¹ are posterior means, and densities are those of the predictive Student mixture.
     """
 
-    family: str  # of the covariances: full, tied, diagonal or spherical
+    family: str  # family of the covariances: full, tied, diagonal or spherical
     weight: Array = array("K", "probabilities of the components", kind="f")
     mean: Array = array("K D", "means", kind="f")
     covariance: Array = array("K D D", "covariances", kind="f")
-    floor: float  # least variance: by default of a column of mean variance, others' in proportion; --floor: in any direction
+    floor: float  # least variance: by default of a column with mean variance, others in proportion; --floor: in any direction
     ledger: Ledger
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
@@ -140,7 +140,7 @@ class Mixture:
 
     @property
     def parameters(self) -> Parameters:
-        """What EM learned."""
+        """The parameters that EM fitted."""
         learned = {"weight": self.weight, "mean": self.mean, "covariance": self.covariance}
         if self.concentration is None or self.precision is None or self.freedom is None:
             return learned
@@ -148,39 +148,39 @@ class Mixture:
 
     @property
     def occupied_components(self) -> int:
-        """Components that hold at least one row by weight; of variational Bayes n_k = ν_k − ν₀ with ν₀ = D."""
+        """The number of components whose total weight is at least one row; after variational Bayes n_k = ν_k − ν₀ with ν₀ = D."""
         count = self.weight * self.mass if self.freedom is None else self.freedom - self.mean.shape[1]
         return int(np.count_nonzero(count >= HELD))
 
     @property
     def floors_of_a_column(self) -> int:
-        """How many variances of a column that does not vary the last M step raised: each component's, or one of all."""
+        """The number of variances that the last M step raises for a constant column: one per component, or one in all if tied."""
         return 0 if self.concentration is not None else {"spherical": 0, "tied": 1}.get(self.family, len(self.weight))
 
     @property
     def free_parameters(self) -> int:
-        """How many numbers were fitted; columns of one value have none."""
+        """The number of fitted parameters; constant columns have none."""
         return parameter_count(len(self.mean), varying_column_count(self), self.family)
 
     def responsibilities(self, X: Array) -> tuple[Array, Array]:
-        """(n, K) posteriors of the components and (n,) log densities of rows (n, D); NaN is a missing value."""
+        """Return posteriors of the components (n, K) and log densities (n,) of rows (n, D); NaN is a missing value."""
         if self.concentration is not None:
             return predictive_densities(self.parameters, np.asarray(X, dtype=np.float64))
         return mixture_posteriors(self.parameters, X, self.family)
 
     def densities(self, X: Array) -> Array:
-        """(n,) log densities of rows (n, D)."""
+        """Return the log densities (n,) of rows (n, D)."""
         return self.responsibilities(X)[1]
 
     def clusters(self, X: Array) -> Array:
-        """(n,) likeliest components of rows (n, D), or classes where these have components of their own."""
+        """Return the most probable component (n,) of each row (n, D), or its class where classes have components of their own."""
         r = self.responsibilities(X)[0]
         several = 1 if self.known is None else self.known.per_class
         found: Array = r.reshape(len(r), -1, several).sum(axis=2).argmax(axis=1)
         return found
 
     def completed(self, X: Array) -> Array:
-        """Rows (n, D) with their expected values in the gaps: Σ_k r_k E[y_missing | y_observed, k]."""
+        """Return rows (n, D) with missing values replaced by their expectations: Σ_k r_k E[y_missing | y_observed, k]."""
         r, found = self.responsibilities(X)[0], X.astype(np.float64)
         absent = np.isnan(found)
         patterns, which = np.unique(absent, axis=0, return_inverse=True)
@@ -196,7 +196,7 @@ class Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class Clusters:
-    """K centres; a row belongs to the nearest.  The ledger holds −squared distance a row instead of log-likelihoods."""
+    """K cluster centres; each row belongs to the nearest.  The ledger holds −squared distance per row instead of log-likelihoods."""
 
     centre: Array = array("K D", "centres", kind="f")
     ledger: Ledger
@@ -214,25 +214,28 @@ class Clusters:
             self.known.require(self.centre.shape[1], self.holdout)
 
     def clusters(self, X: Array) -> Array:
-        """(n,) nearest centres of rows (n, D)."""
+        """Return the index (n,) of the centre nearest to each row (n, D)."""
         middle = self.centre.mean(axis=0)
         return nearest_centres(np.asarray(X, dtype=np.float64) - middle, self.centre - middle)[0]
 
     def densities(self, X: Array) -> Array:
-        """(n,) −squared distances of rows (n, D) from their centres."""
+        """Return the −squared distances (n,) of rows (n, D) from their nearest centres."""
         found: Array = -np.square(np.asarray(X, dtype=np.float64) - self.centre[self.clusters(X)]).sum(axis=1)
         return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class FactorModel:
-    """y = loading x + mean + noise, x ~ N(0, I_K), noise ~ N(0, diag(noise)); for pca the noise is 0 and only the plane counts."""
+    """A factor model: y = loading x + mean + noise, x ~ N(0, I_K), noise ~ N(0, diag(noise)).
+
+    For pca the noise is 0, and only the plane that the loadings span is identified.
+    """
 
     model: str  # fa, ppca or pca
     loading: Array = array("D K", "loadings", kind="f")
     mean: Array = array("D", "mean of the rows", kind="f")
     noise: Array = array("D", "variances of the noise", kind="f")
-    floor: float  # least noise variance: of fa by default of a column of mean variance, others' in proportion
+    floor: float  # least noise variance: by default for fa of a column with mean variance, others in proportion
     ledger: Ledger
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
@@ -255,42 +258,45 @@ class FactorModel:
 
     @property
     def parameters(self) -> Parameters:
-        """What EM learned, before any rotation."""
+        """The parameters that EM fitted, before any rotation."""
         loading = self.loading if self.rotation is None else self.loading @ np.linalg.inv(self.rotation)
         return {"loading": loading, "mean": self.mean, "noise": self.noise}
 
     @property
     def floors_of_a_column(self) -> int:
-        """How many variances of a column that does not vary the last M step raised."""
+        """The number of variances that the last M step raises for a constant column."""
         return int(self.model == "fa")
 
     @property
     def free_parameters(self) -> int | None:
-        """How many numbers were fitted, rotations and columns of one value not counted; None for pca, which is no density."""
+        """The number of fitted parameters, without rotations and constant columns; None for pca, which has no density."""
         return None if self.model == "pca" else factor_parameters(self.model, varying_column_count(self), self.loading.shape[1])
 
     def scores(self, X: Array) -> Array:
-        """(n, K) factor scores of rows (n, D), of the rotated factors T⁻¹ x where there is a rotation T; NaN is a missing value."""
+        """Return factor scores (n, K) of rows (n, D); NaN is a missing value.
+
+        With a rotation T these are scores of the rotated factors T⁻¹ x.
+        """
         found = factor_posterior(self.parameters, X)[0]
         return found if self.rotation is None else found @ np.linalg.inv(self.rotation).T
 
     def densities(self, X: Array) -> Array:
-        """(n,) log densities of rows (n, D); for pca −squared reconstruction errors."""
+        """Return the log densities (n,) of rows (n, D); for pca, −squared reconstruction errors."""
         if self.model != "pca":
             return factor_posterior(self.parameters, X)[1]
         found: Array = -np.nansum(np.square(X - self.reconstructed(X)), axis=1)
         return found
 
     def reconstructed(self, X: Array) -> Array:
-        """Rows (n, D) as their factors alone would have them."""
+        """Return the reconstruction of rows (n, D) from their factor scores."""
         return np.asarray(self.scores(X) @ self.loading.T + self.mean)
 
     def completed(self, X: Array) -> Array:
-        """Rows (n, D) with what the factors say in the gaps."""
+        """Return rows (n, D) with missing values replaced by their reconstruction."""
         return np.where(np.isnan(X), self.reconstructed(X), X)
 
     def rotated(self, name: str) -> FactorModel:
-        """With loadings turned by `varimax` or `promax`; as it is for `none`.  The likelihood stays."""
+        """Return the model with loadings rotated by `varimax` or `promax`, or this model for `none`.  The likelihood does not change."""
         if name == "varimax":
             loading, rotation = varimax(self.loading)
             return replace(self, loading=loading, rotation=rotation)
@@ -301,24 +307,24 @@ class FactorModel:
 
 
 def varying_column_count(value: Mixture | FactorModel) -> int:
-    """How many columns took more than one value in the training rows, as far as that is known."""
+    """Return the number of columns that vary in the training rows; without known baseline moments, all of them."""
     return int(value.mean.shape[-1]) - (0 if value.known is None else int(value.known.constant.sum()))
 
 
 def mixture_artifact(fit: EMFit, family: str, floor: float, seed: int, holdout: Array | None = None) -> Mixture:
-    """The artifact of a fitted `gmm`."""
+    """Return the artifact of a fitted `gmm`."""
     common: dict[str, Any] = {"ledger": fit.ledger, "restarts": restart_outcomes(fit), "mass": fit.mass, "seed": seed, "holdout": holdout}
     return Mixture(family=family, floor=floor, **dict[str, Any](fit.parameters), **common)
 
 
 def kmeans_artifact(fit: EMFit, seed: int, holdout: Array | None = None) -> Clusters:
-    """The artifact of a fitted `kmeans`, each centre once: of equal ones the first takes all rows."""
+    """Return the artifact of a fitted `kmeans` without duplicate centres: the first of equal centres takes all rows."""
     _, first = np.unique(fit.parameters["centre"], axis=0, return_index=True)
     centre = fit.parameters["centre"][np.sort(first)]
     return Clusters(centre=centre, ledger=fit.ledger, restarts=restart_outcomes(fit), mass=fit.mass, seed=seed, holdout=holdout)
 
 
 def factor_artifact(fit: EMFit, model: str, floor: float, seed: int, holdout: Array | None = None) -> FactorModel:
-    """The artifact of a fitted `fa`, `ppca` or `pca`."""
+    """Return the artifact of a fitted `fa`, `ppca` or `pca`."""
     common: dict[str, Any] = {"ledger": fit.ledger, "restarts": restart_outcomes(fit), "mass": fit.mass, "seed": seed, "holdout": holdout}
     return FactorModel(model=model, floor=floor, **dict[str, Any](fit.parameters), **common)

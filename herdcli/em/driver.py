@@ -29,44 +29,50 @@ __all__ = ["EM", "EMFit", "Ledger", "EMModel", "Parameters", "EMSettings", "EMSt
 
 
 class EMModel(Protocol):
-    """What the driver asks of a model.  Statistics must have `mass` (1,), Σ of weights, and `log_likelihood` (1,), their Σ."""
+    """A model that the EM driver can fit.
+
+    Statistics must contain `mass` (1,), the sum of the weights, and `log_likelihood` (1,), the total log-likelihood.
+    """
 
     def start(self, restart: int) -> Parameters:
-        """The parameters that a restart begins with."""
+        """Return the initial parameters of a restart."""
         ...
 
     def expect(self, parameters: Parameters) -> Callable[[Any], Sums]:
-        """The E step: from a block to its expected sufficient statistics."""
+        """Return the E step: a function from a block to its expected sufficient statistics."""
         ...
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """The statistics of a whole pass, with whatever else the M step needs of the parameters of the E step."""
+        """Return the statistics of a whole pass, with anything else that the M step needs from the parameters of the E step."""
         ...
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ E_q[log p(x, y; θ)], of the statistics of q."""
+        """Return Σ E_q[log p(x, y; θ)] from the statistics of q."""
         ...
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """The M step, and how many variances it had to raise to their floor.  parameters  those of the E step."""
+        """Return the parameters after the M step, and how many variances it raised to their floor.
+
+        parameters  those of the E step.
+        """
         ...
 
     def penalty(self, parameters: Parameters) -> float:
-        """What is added to the log-likelihood: the log prior, or −KL of a posterior over parameters; else 0."""
+        """Return the term added to the log-likelihood: the log prior, −KL of a posterior over parameters, or 0."""
         ...
 
     def memory(self) -> int:
-        """Bytes of the statistics and the work of one block."""
+        """Return the bytes that the statistics and the work of one block take."""
         ...
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Mean nats a row at each half-step of the best restart: even entries follow an E step, odd ones the M step after it.
+    """The objective at each half-step of the best restart, in nats per row: even entries follow an E step, odd ones the M step after it.
 
-    `log_likelihood` is that of the parameters of the entry, so the entry after an M step repeats in the next one.
-    `free_energy` − kl + log_likelihood + penalty = 0.  A quasi-Newton step is one on the likelihood itself: the entry after it is what the
-    next E step finds, with kl 0.
+    `log_likelihood` belongs to the parameters of the entry, so the value after an M step is repeated in the next entry.
+    At every entry `free_energy` − kl + log_likelihood + penalty = 0.  A quasi-Newton step maximises the likelihood itself:
+    the entry after it has the values of the next E step, with kl 0.
     """
 
     log_likelihood: Array = array("T", "of the rows, by this entry's parameters", kind="f")
@@ -76,37 +82,37 @@ class Ledger:
 
     @property
     def rise(self) -> float:
-        """The largest rise of the free energy in one half-step, nats a row; 0 where it never rose."""
+        """The largest rise of the free energy in one half-step, in nats per row; 0 if it never rose."""
         return float(max(0.0, np.diff(self.free_energy).max(initial=0.0)))
 
 
 @dataclass(frozen=True)
 class EMFit:
-    """What a run found: the best restart's parameters and ledger, and how all restarts ended."""
+    """The result of a run: parameters and ledger of the best restart, and the outcomes of all restarts."""
 
     parameters: Parameters
     ledger: Ledger
-    objectives: Array  # (R,) of each restart: −free energy, nats a row
-    iterations: Array  # (R,) M steps of each restart
-    converged: Array  # (R,) whether each ended by its tolerance
+    objectives: Array  # (R,) −free energy of each restart, in nats per row
+    iterations: Array  # (R,) number of M steps of each restart
+    converged: Array  # (R,) whether each restart reached its tolerance
     best: int
     mass: float
 
     @property
     def log_likelihood(self) -> float:
-        """Mean nats a row of the parameters kept."""
+        """The log-likelihood of the final parameters, in mean nats per row."""
         return float(self.ledger.log_likelihood[-1])
 
 
 @dataclass(frozen=True)
 class EMSettings:
-    """When a run ends, and how often it begins."""
+    """The stopping criteria of a run and its number of restarts."""
 
     iterations: int = 200
-    tolerance: float = 1e-6  # nats a row that an iteration has to gain
-    patience: int = 3  # iterations in a row that may gain less
+    tolerance: float = 1e-6  # least gain of an iteration, in nats per row, that counts as progress
+    patience: int = 3  # consecutive iterations with less gain after which a restart ends
     restarts: int = 1
-    accelerate: bool = False  # quasi-Newton steps, of models that have coordinates for them
+    accelerate: bool = False  # use quasi-Newton steps, for models that have coordinates for them
 
     def __post_init__(self) -> None:
         if min(self.iterations, self.tolerance) < 0 or min(self.patience, self.restarts) < 1:
@@ -115,50 +121,50 @@ class EMSettings:
 
 @dataclass
 class RestartState:
-    """Where one restart is, or ended."""
+    """The current or final state of one restart."""
 
     parameters: dict[str, Array]
     values: Array = array("T 4", "the ledger so far: log-likelihood, free energy, KL, floors", kind="f")
-    quiet: int = 0  # iterations in a row that gained less than the tolerance
+    quiet: int = 0  # consecutive iterations that gained less than the tolerance
     converged: bool = False
-    refused: int = 0  # quasi-Newton steps under which the likelihood fell
-    leap: QuasiNewtonState | None = None  # quasi-Newton steps under way
+    refused: int = 0  # number of rejected quasi-Newton steps, after which the likelihood would have fallen
+    leap: QuasiNewtonState | None = None  # state of the quasi-Newton steps in progress
 
     @property
     def iterations(self) -> int:
-        """M steps behind it, or quasi-Newton steps in their place."""
+        """The number of M steps so far, including quasi-Newton steps in their place."""
         return len(self.values) // 2
 
     @property
     def passes(self) -> int:
-        """Steps that were taken or refused, each a pass over the rows."""
+        """The number of steps accepted or rejected; each takes one pass over the rows."""
         return self.iterations + self.refused
 
     @property
     def objective(self) -> float:
-        """−free energy at the last entry."""
+        """The −free energy of the last entry."""
         return -float(self.values[-1, 1]) if len(self.values) else -np.inf
 
 
 @dataclass
 class EMState:
-    """All that the future of a run depends on, in the middle of a pass too."""
+    """The complete state of a run, which may be in the middle of a pass."""
 
     step: int
     now: RestartState
     best: RestartState
     best_restart: int = 0
-    sizes: list[int] = field(default_factory=list)  # of the tree of this pass
+    sizes: list[int] = field(default_factory=list)  # sizes of the partial sums in the tree of this pass
     sums: list[dict[str, Array]] = field(default_factory=list)
-    ended: list[float] = field(default_factory=list)  # objectives of the restarts that are over
-    took: list[int] = field(default_factory=list)  # their iterations
-    settled: list[bool] = field(default_factory=list)  # whether by their tolerance
+    ended: list[float] = field(default_factory=list)  # objectives of the restarts that have ended
+    took: list[int] = field(default_factory=list)  # their numbers of iterations
+    settled: list[bool] = field(default_factory=list)  # whether each ended by its tolerance
     mass: float = 0.0
 
 
 @dataclass(frozen=True)
 class EM(HasStateShapes[EMState]):
-    """The algorithm: a model, the blocks of a pass, and when to end."""
+    """Expectation–maximisation as an algorithm: a model, the blocks of a pass, and the stopping criteria."""
 
     model: EMModel
     source: BlockSource
@@ -170,19 +176,19 @@ class EM(HasStateShapes[EMState]):
         return RestartState(self.model.start(restart), np.empty((0, 4)))
 
     def like(self) -> EMState:
-        """A restart that no start has been found for: parameters have no shapes that a run could hold a checkpoint to."""
+        """Return a state without initial parameters, as a template for checkpoints; shapes of parameters are not checked."""
         course = RestartState({}, np.empty((0, 4)))
         return EMState(0, course, replace(course))
 
     def init(self) -> EMState:
-        """The first restart before its first E step."""
+        """Return the first restart before its first E step."""
         course = self._begin(0)
         return EMState(0, course, replace(course))
 
     def resumed(self, state: EMState) -> EMState:
-        """The last state of a run of the same model that ended by a larger tolerance: its best restart goes on from where it was."""
+        """Return a state that continues the best restart of an ended run of the same model, which had a larger tolerance."""
         at, course = state.best_restart, state.best
-        # The entry of the last E step is entered again, by a pass over the same parameters.
+        # The entry of the last E step is dropped because the next pass, over the same parameters, adds it again.
         now = replace(course, values=course.values[:-1], quiet=0, converged=False, leap=None)
         found = replace(state, now=now, best=RestartState({}, np.empty((0, 4))), best_restart=0)
         found.ended = [*state.ended[:at], *state.ended[at + 1 :]]
@@ -191,14 +197,14 @@ class EM(HasStateShapes[EMState]):
         return found
 
     def step(self, state: EMState) -> EMState:
-        """Some blocks of an E step, and after the last of them the M step."""
+        """Process some blocks of an E step, and after the last block take the M step."""
         tree, model = SumTree(state.sizes, state.sums), self.model
         try:
             add_next_blocks(tree, self.source, model.expect(state.now.parameters), self.map)
         except (Diverged, np.linalg.LinAlgError):
             if state.now.leap is None:
                 raise
-            ended, found = True, None  # a quasi-Newton step too far
+            ended, found = True, None  # the quasi-Newton step was too long
         else:
             ended = tree.blocks == self.source.count
             found = model.settle(state.now.parameters, tree.total()) if ended else None
@@ -209,7 +215,7 @@ class EM(HasStateShapes[EMState]):
         return state
 
     def _iterate(self, state: EMState, sums: Sums | None) -> None:
-        """Enter what the E step found, then end the restart or go on.  sums  None where there is no likelihood."""
+        """Record the result of an E step, then end the restart or continue.  sums  None where the likelihood is not defined."""
         course = state.now
         reached = -np.inf if sums is None else float(sums["log_likelihood"][0])
         value = reached + self.model.penalty(course.parameters)
@@ -227,7 +233,7 @@ class EM(HasStateShapes[EMState]):
             self._advance(course, sums, value, state.mass)
 
     def _enter(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
-        """What the E step found, into the ledger; a quasi-Newton step that brought it has an entry of its own before it."""
+        """Add the result of an E step to the ledger; a quasi-Newton step before it gets an entry of its own first."""
         reached, energy = float(sums["log_likelihood"][0]) / mass, -value / mass
         if course.leap is not None:
             assert isinstance(self.model, HasCoordinates)
@@ -243,7 +249,7 @@ class EM(HasStateShapes[EMState]):
         course.converged = course.quiet >= self.settings.patience
 
     def _advance(self, course: RestartState, sums: Sums, value: float, mass: float) -> None:
-        """The M step, or a quasi-Newton step to try before it."""
+        """Take the M step, or set up a quasi-Newton step to try before it."""
         # F after the M step = −log p − penalty − (Q(θ') − Q(θ)), with H(q) taken from the E step
         before = self.model.expected(course.parameters, sums)
         after, floors = self.model.maximise(course.parameters, sums)
@@ -261,7 +267,7 @@ class EM(HasStateShapes[EMState]):
         course.values = np.vstack([course.values, [np.nan, energy, np.nan, float(floors)]])
 
     def _refuse(self, state: EMState, course: RestartState, leap: QuasiNewtonState, value: float) -> None:
-        """A shorter step, else the M step; where no pass is left, the parameters before it."""
+        """Try a shorter quasi-Newton step, else take the M step; if no passes are left, restore the parameters before the step."""
         assert isinstance(self.model, HasCoordinates)
         course.refused += 1
         shorter = quasi_newton.retry_trial(self.model, leap, value)
@@ -274,7 +280,7 @@ class EM(HasStateShapes[EMState]):
             self._maximise_step(course, leap.after, leap.energy, leap.floors)
 
     def _end(self, state: EMState) -> None:
-        """Keep the restart if it is the best so far, and begin the next."""
+        """Keep this restart if it is the best so far, and begin the next one."""
         course = state.now
         course.leap = None
         if course.objective > state.best.objective:
@@ -286,24 +292,24 @@ class EM(HasStateShapes[EMState]):
             state.now = self._begin(len(state.ended))
 
     def done(self, state: EMState) -> bool:
-        """Whether every restart has ended."""
+        """Return whether every restart has ended."""
         return len(state.ended) >= self.settings.restarts
 
     def memory(self) -> int:
-        """Bytes beside the rows: statistics in the tree and the blocks at work."""
+        """Return the bytes needed besides the rows: statistics in the tree and the blocks being processed."""
         at_once = blocks_per_step(self.source) if self.map is not map else 1
-        starting: int = getattr(self.model, "starting", int)()  # a model whose start is work says so
+        starting: int = getattr(self.model, "starting", int)()  # the memory of an expensive start
         return max(starting, self.model.memory() * (min(at_once, self.source.count) + self.source.count.bit_length()))
 
     def progress(self, state: EMState) -> RunProgress:
-        """Steps, and the log-likelihood of the last E step."""
+        """Return the number of steps and the log-likelihood of the last E step."""
         passes = -(-self.source.count // blocks_per_step(self.source))
         entries = state.now.values[::2]
         figure = f"restart {len(state.ended) + 1}, log-likelihood {entries[-1, 0]:.6g}" if len(entries) else ""
         return RunProgress(state.step, self.settings.restarts * (self.settings.iterations + 1) * passes, figure)
 
     def result(self, state: EMState) -> EMFit:
-        """The best restart."""
+        """Return the fit of the best restart."""
         values = state.best.values
         ledger = Ledger(values[:, 0].copy(), values[:, 1].copy(), values[:, 2].copy(), values[:, 3].astype(np.int64))
         return EMFit(
@@ -318,7 +324,7 @@ class EM(HasStateShapes[EMState]):
 
 
 def run_em(algorithm: EM) -> EMFit:
-    """A whole run without a command around it."""
+    """Run EM to its end outside any command and return the fit."""
     state = algorithm.init()
     while not algorithm.done(state):
         state = algorithm.step(state)

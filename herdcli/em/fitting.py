@@ -1,4 +1,4 @@
-"""From rows and what is asked of them to an artifact: the models that are tried, their criterion, and what is known of the one kept."""
+"""Fits of row models from data and options to an artifact: the candidate models, their criterion, and facts about the chosen one."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "icl", "valid")
-MOST_COLUMNS = 500  # of a covariance that is kept for the baseline
+MOST_COLUMNS = 500  # columns up to which the covariance is kept for the baseline
 Made = artifacts.Mixture | artifacts.Clusters | artifacts.FactorModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitRows:
-    """What is learned from, chosen by and kept to judge by."""
+    """The training, validation and held-out rows of a fit."""
 
     training: block_statistics.RowReader
     valid: block_statistics.RowReader | None = None
@@ -49,7 +49,11 @@ class FitRows:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """Which model is wanted.  sizes  numbers of components, factors or clusters to try; given  what to start from."""
+    """The options of a fit.
+
+    sizes  numbers of components, factors or clusters to try
+    given  initial parameters
+    """
 
     model: str
     sizes: tuple[int, ...]
@@ -57,32 +61,32 @@ class FitOptions:
     criterion: str = "bic"
     floor: float | None = None
     init: str | None = None
-    patience: int | None = None  # sizes in a row that may be worse than the best; None: all are tried
+    patience: int | None = None  # consecutive sizes that may be worse than the best; None: all sizes are tried
     seed: int = 0
     given: Parameters | Array | None = None
     supervised: bool = False
-    classes: int | None = None  # whose components are `sizes` each; None: sizes are of all
+    classes: int | None = None  # number of classes, each with `sizes` components; None: sizes count all components
     rotation: str = "none"
-    batches: int | None = None  # minibatches of k-means
-    bayes: bool = False  # variational, of gmm
-    concentration: float | None = None  # of its prior over weights
-    solver: str = "auto"  # of pca: auto, lapack or randomised
+    batches: int | None = None  # number of minibatches of k-means
+    bayes: bool = False  # fit gmm by variational Bayes
+    concentration: float | None = None  # concentration of the prior over its weights
+    solver: str = "auto"  # solver of pca: auto, lapack or randomised
 
 
 @dataclass(frozen=True)
 class PreparedFit:
-    """Rows and what is wanted of them, ready to be run: `search`, then `finished`."""
+    """A fit that is ready to run: run `search`, then call `finished` on its result."""
 
     asked: FitOptions
     rows: FitRows
     found: RowMoments | MarginalMoments
     floor: float
-    base: Array | None  # (D, D), of mixtures
+    base: Array | None  # (D, D), for mixtures
     search: ComponentSearch
-    axes: PrincipalAxes | None = None  # of pca without a D × D covariance, in the place of the search
+    axes: PrincipalAxes | None = None  # algorithm that takes the place of the search, for pca without a D × D covariance
 
     def minibatch(self, map: Map = map) -> kmeans.MiniBatch | None:
-        """What runs in the place of the search where minibatches are asked for."""
+        """Return the minibatch algorithm that takes the place of the search, or None if no minibatches are requested."""
         if self.axes is not None or self.asked.batches is None:
             return None
         model = self.search.runs[0].model
@@ -90,7 +94,7 @@ class PreparedFit:
         return kmeans.MiniBatch(self.rows.training, model, self.asked.batches, map)
 
     def finished(self, search: SearchResult, map: Map = map) -> Made:
-        """The artifact of what a search found."""
+        """Return the artifact of the result of a search."""
         value = replace(row_model(self.asked.model).assemble(self, search.fit), known=None)
         if isinstance(value, artifacts.FactorModel):
             value = value.rotated(self.asked.rotation)
@@ -127,28 +131,31 @@ class PreparedFit:
         )
 
     def _baseline_covariance(self) -> Array | None:
-        """The covariance that a density is held against; None where it would be too large, or none was taken."""
+        """Return the covariance of the baseline density; None if it would be too large or was not computed."""
         density, known = TABLE[self.asked.model].density, self.found
         return known.covariance if density and isinstance(known, RowMoments) and len(known.mean) <= MOST_COLUMNS else None
 
 
 class RowModel(ABC):
-    """A model of rows, by its name in the table."""
+    """A model of rows, identified by its name in the table."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @abstractmethod
     def prepare(self, rows: FitRows, options: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
-        """What there is to run.  Raises BadUsage and DataError for what cannot be learned.      source  blocks of the training rows."""
+        """Return the fit, ready to run.  Raises BadUsage and DataError if the model cannot be fitted.
+
+        source  blocks of the training rows
+        """
 
     @abstractmethod
     def assemble(self, prepared: PreparedFit, fit: EMFit) -> Made:
-        """The artifact of one fit, without what is known beside it."""
+        """Return the artifact of one fit, with parameters only and no further facts about the rows."""
 
 
 def row_model(name: str) -> RowModel:
-    """A model of rows by its name.  Raises BadUsage for others."""
+    """Return the row model of this name.  Raises BadUsage for other names."""
     if name not in TABLE or TABLE[name].sequences:
         raise BadUsage(f"unknown model '{name}', expected {', '.join(each for each, entry in TABLE.items() if not entry.sequences)}")
     found: RowModel = resolve(TABLE[name].path, RowModel, name)
@@ -156,22 +163,25 @@ def row_model(name: str) -> RowModel:
 
 
 def prepare_fit(rows: FitRows, options: FitOptions, settings: EMSettings, map: Map = map, source: BlockSource | None = None) -> PreparedFit:
-    """What there is to run.  Raises BadUsage and DataError for what cannot be learned.
+    """Return a fit that is ready to run.  Raises BadUsage and DataError if the model cannot be fitted.
 
-    source  the blocks of the training rows, where other processes have them.
+    source  the blocks of the training rows, where other processes hold them.
     """
     source = source or RowBlocks(rows.training)
     return row_model(options.model).prepare(rows, options, settings, source, map)
 
 
 def require_enough_rows(moments: RowMoments, sizes: tuple[int, ...], what: str) -> None:
-    """Raise DataError for fewer rows than the most components that are tried."""
+    """Raise DataError if there are fewer rows than the largest number of components to try."""
     if moments.rows < max(sizes):
         raise DataError(f"{moments.rows} rows are too few for {max(sizes)} {what}", hint=f"--components {moments.rows} or fewer")
 
 
 def add_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
-    """With a criterion where there is a choice of sizes.  Raises DataError for that of validation rows without any."""
+    """Return the fit with a criterion added if there are several sizes to choose from.
+
+    Raises DataError if the criterion needs validation rows and there are none.
+    """
     if len(prepared.search.sizes) == 1:
         return prepared
     if prepared.asked.criterion == "valid" and prepared.rows.valid is None:
@@ -195,9 +205,9 @@ def add_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
 
 
 def information_criteria(value: Made, spread: float) -> dict[str, float]:
-    """AIC, BIC and, for mixtures, ICL, whose classification entropy Σ_n H(r_n) is `spread`; nothing for models without a density.
+    """Return AIC, BIC and, for mixtures, ICL; an empty dictionary for models without a density.
 
-    ICL = BIC + 2 Σ_n H(r_n).  Source: Biernacki, Celeux & Govaert (2000).
+    ICL = BIC + 2 Σ_n H(r_n), where Σ_n H(r_n), the classification entropy, is `spread`.  Source: Biernacki, Celeux & Govaert (2000).
     """
     parameters = None if isinstance(value, artifacts.Clusters) else value.free_parameters
     if parameters is None or (isinstance(value, artifacts.Mixture) and value.concentration is not None):
@@ -207,7 +217,7 @@ def information_criteria(value: Made, spread: float) -> dict[str, float]:
 
 
 def baseline_density(value: Made) -> Callable[[Array], Array]:
-    """Densities of the simplest model: one Gaussian of the family, one centre, or independent columns."""
+    """Return the density of the simplest model: one Gaussian of the family, one centre, or independent columns."""
     known = value.known
     assert known is not None
     centre, variance = known.base_mean, known.base_variance
@@ -219,7 +229,7 @@ def baseline_density(value: Made) -> Callable[[Array], Array]:
 
 
 def mean_density(densities: Callable[[Array], Array], rows: block_statistics.RowReader, map: Map = map) -> float:
-    """Mean of the densities of rows, by their weights."""
+    """Return the weighted mean of the densities of rows."""
 
     def statistics(block: RowBlock) -> Sums:
         w = np.ones(len(block.X)) if block.weight is None else block.weight
@@ -230,7 +240,10 @@ def mean_density(densities: Callable[[Array], Array], rows: block_statistics.Row
 
 
 def mean_responsibility_entropy(value: artifacts.Mixture, rows: block_statistics.RowReader, map: Map = map) -> float:
-    """Σ_n w_n H(r_n) of the responsibilities of rows, among the components that their labels leave; 0 where that is one."""
+    """Return Σ_n w_n H(r_n), the weighted entropy of the responsibilities of rows.
+
+    A labelled row has only the components of its label; the result is 0 where that is one component.
+    """
     several = 1 if value.known is None else value.known.per_class
     own = np.arange(len(value.weight)) // several
 
@@ -239,7 +252,7 @@ def mean_responsibility_entropy(value: artifacts.Mixture, rows: block_statistics
         if block.labels is not None and several > 1:
             r = np.where((block.labels >= 0)[:, None] & (own != block.labels[:, None]), 0.0, r)
             r = r / np.maximum(r.sum(axis=1, keepdims=True), 1e-300)
-        along = np.ascontiguousarray(r.T)  # a component after the other, so that the sum runs along memory
+        along = np.ascontiguousarray(r.T)  # one component per row, so that the sum runs along contiguous memory
         H = -(along * np.log(np.where(along > 0, along, 1.0))).sum(axis=0)
         if block.labels is not None and several == 1:
             H[block.labels >= 0] = 0.0

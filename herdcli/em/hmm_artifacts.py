@@ -1,4 +1,4 @@
-"""What a hidden Markov model becomes on disk: kind `hmm`."""
+"""The artifact of a hidden Markov model, of kind `hmm`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array, require_offsets
 
 FAMILIES = {"gaussian": "mean", "gmm": "mean", "categorical": "table", "poisson": "rate", "bernoulli": "probability"}
-TOGETHER = {"mean": ("mixing", "mean", "covariance"), "table": ("table", "symbols")}  # what there must be with it
+TOGETHER = {"mean": ("mixing", "mean", "covariance"), "table": ("table", "symbols")}  # parameters that must be present together
 WANTS = ("smoothed", "filtered", "predicted", "viterbi")
-SURE = 1e-9  # of probabilities that sum to 1
+SURE = 1e-9  # tolerance of the sum of probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
 class Emissions:
-    """Parameters of what states emit; those of the model's family are there."""
+    """Parameters of the emission distributions; only those of the model's family are present."""
 
     mixing: Array | None = array("K M", "shares of a state's Gaussians", kind="f", dtype="f8", optional=True)
     mean: Array | None = array("K M D", "means of a state's Gaussians", kind="f", dtype="f8", optional=True)
@@ -42,7 +42,7 @@ class Emissions:
     probability: Array | None = array("K D", "probabilities of a 1", kind="f", dtype="f8", optional=True)
 
     def require(self, emission: str, where: str) -> None:
-        """Raise DataError unless the parameters of a family are there, and those of no other."""
+        """Raise DataError unless exactly the parameters of this family are present."""
         needed = TOGETHER.get(FAMILIES[emission], (FAMILIES[emission],))
         for declared in fields(self):
             there, wanted = getattr(self, declared.name) is not None, declared.name in needed
@@ -52,41 +52,41 @@ class Emissions:
 
     @property
     def parameters(self) -> Parameters:
-        """Those that are there, without the symbols."""
+        """The parameters that are present, without the symbols."""
         names = ("mixing", "mean", "covariance", "table", "rate", "probability")
         return {name: item for name in names if (item := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """Sequences of split 2: rows one after another."""
+    """The held-out sequences (split 2), with their rows one after another."""
 
     X: Array = array("h D", "rows, NaN where a value is missing", kind="f", dtype="f8")
     offsets: Array = array("s", "where each sequence begins, and the number of rows", kind="i", dtype="i8")
     y: Array | None = array("h", "labels, −1 where unknown", kind="i", dtype="i8", optional=True)
     names: list[str] | None = None
-    later: bool = False  # pieces that do not begin where their sequences do
+    later: bool = False  # whether these are pieces that begin after the beginning of their sequences
 
     def validate(self) -> None:
-        """Raise DataError unless the offsets are those of the rows."""
+        """Raise DataError unless the offsets match the rows and no sequence is empty."""
         require_offsets("held/offsets", self.offsets, len(self.X), "held/X")
         if (np.diff(self.offsets.astype(np.int64)) < 1).any():
             raise DataError("/held/offsets has a sequence without rows")
 
     @property
     def sequences(self) -> Sequences:
-        """As sequences."""
+        """The held-out rows as `Sequences`."""
         return Sequences(self.X, np.arange(len(self.X)), self.offsets, None, self.names, self.later)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownChain:
-    """What is known of a chain beside its parameters: what it was learned from and held against, and what else was tried.
+    """Facts about a fit besides its parameters: training rows, baseline, and the other sizes that were tried.
 
-    Log-likelihoods are nats a row.  `base` are the emissions of one state for all rows (of one Gaussian for gmm).
+    Log-likelihoods are in nats per row.  `base` has the emissions of a model with one state for all rows (one Gaussian for gmm).
     """
 
-    rows: int  # of split 0
+    rows: int  # number of rows in split 0
     sequences: int
     occupancy: Array = array("K", "mean probabilities of the states over the training rows", kind="f", dtype="f8")
     base: Emissions
@@ -94,10 +94,10 @@ class KnownChain:
     base_full: Array | None = array("D D", "their covariance", kind="f", dtype="f8", optional=True)
     base_step: Array | None = array("D", "mean squared differences of neighbouring values", kind="f", dtype="f8", optional=True)
     valid: float | None = None  # log-likelihood of split 1
-    missing: int = 0  # values
+    missing: int = 0  # number of missing values
     feature_names: list[str] | None = None
-    class_names: list[str] | None = None  # of the labels
-    supervised: bool = False  # a state for each class, in the order of the labels
+    class_names: list[str] | None = None  # names of the labels' classes
+    supervised: bool = False  # whether each class is a state, in the order of the labels
     sizes: Array | None = array("S", "numbers of states that were tried", kind="i", dtype="i8", optional=True)
     scores: Array | None = array("S", "the criterion of each, the smallest was kept", kind="f", dtype="f8", optional=True)
     criterion: str | None = None
@@ -105,10 +105,10 @@ class KnownChain:
 
 @dataclass(frozen=True, kw_only=True)
 class MarkovChain:
-    """A hidden Markov model: first states, transitions A_ij = p(next = j | now = i) with rows that sum to 1, and emissions."""
+    """A hidden Markov model: initial probabilities, transitions A_ij = p(next = j | now = i) with rows that sum to 1, and emissions."""
 
     emission: str  # gaussian, categorical, poisson, bernoulli or gmm
-    family: str | None = None  # of the covariances: full, tied, diagonal or spherical
+    family: str | None = None  # family of the covariances: full, tied, diagonal or spherical
     initial: Array = array("K", "probabilities of the first states", kind="f", dtype="f8")
     transition: Array = array("K K", "p(next | now), a row for each state now", kind="f", dtype="f8")
     allowed: Array = array("K K", "transitions that were let be", kind="b")
@@ -123,7 +123,7 @@ class MarkovChain:
     known: KnownChain | None = None
 
     def validate(self) -> None:
-        """Raise DataError unless probabilities are probabilities and the emissions are those of the family."""
+        """Raise DataError unless probabilities are valid and the emissions are those of the family."""
         if self.emission not in FAMILIES:
             raise DataError(f"emission is '{self.emission}', expected one of {', '.join(FAMILIES)}")
         self.emissions.require(self.emission, "emissions")
@@ -147,7 +147,7 @@ class MarkovChain:
             self._require_known(self.known)
 
     def _require_known(self, known: KnownChain) -> None:
-        """Raise DataError unless what is known of the training rows has the states and columns of the model."""
+        """Raise DataError unless the facts about the training rows have the states and columns of the model."""
         if len(known.occupancy) != self.states or not (np.isfinite(known.occupancy).all() and (known.occupancy >= 0).all()):
             raise DataError("/known/occupancy are not the mean probabilities of the states")
         require_moments(known, self.columns)
@@ -157,24 +157,24 @@ class MarkovChain:
 
     @property
     def states(self) -> int:
-        """How many there are."""
+        """The number of states."""
         return len(self.initial)
 
     @property
     def columns(self) -> int:
-        """Of a row."""
+        """The number of columns of a row."""
         if self.emissions.table is not None:
             return int(self.emissions.table.shape[1])
         return int(getattr(self.emissions, FAMILIES[self.emission]).shape[-1])
 
     @property
     def parameters(self) -> Parameters:
-        """What EM learned."""
+        """The parameters that EM fitted."""
         return {"initial": self.initial, "transition": self.transition, **self.emissions.parameters}
 
     @property
     def chain(self) -> HiddenChain:
-        """States alone."""
+        """The chain of the hidden states, without emissions."""
         return HiddenChain(self.initial, self.transition)
 
     @property
@@ -184,53 +184,59 @@ class MarkovChain:
 
     @property
     def free_parameters(self) -> int:
-        """How many numbers were fitted."""
+        """The number of fitted parameters."""
         states = int(self.allowed.sum()) - self.states + int(self.first.sum()) - 1
         return states + self.emitter.numbers(self.states)
 
     @property
     def at_floor(self) -> bool:
-        """Whether the last M step raised variances of columns that vary; those of one value are at their floor in every state."""
+        """Whether the last M step raised variances of varying columns; constant columns are at their floor in every state."""
         mean, base = self.emissions.mean, None if self.known is None else self.known.base.covariance
         if mean is None:
             return False
-        # A column of one value has the floor itself as the variance of its only state.
+        # In the baseline the variance of a constant column is the floor itself.
         own = np.empty(0) if base is None else np.diagonal(base, axis1=-2, axis2=-1)
         flat = int((np.abs(own - self.floor) <= SURE * self.floor).sum())
         once = {"spherical": 0, "tied": 1}.get(str(self.family), mean.shape[0] * mean.shape[1])
         return bool(int(self.ledger.floors[-2:].max(initial=0)) > flat * once)
 
     def ready(self) -> PreparedEmission:
-        """Its emissions, for rows."""
+        """Return the emissions, prepared for computing densities of rows."""
         return self.emitter.ready(self.emissions.parameters)
 
     def log_likelihood(self, sequences: Sequences, map: Map = map, occupancy: Array | None = None) -> float:
-        """Mean nats a row of sequences, by their weights.  Raises DataError for a row that is impossible.
+        """Return the weighted mean log-likelihood of sequences, in nats per row.  Raises DataError for an impossible row.
 
-        Pieces that begin later than their sequences do so in a state drawn by the occupancy (K,), which is that in training.
+        Pieces that begin after the start of their sequences begin in a state drawn from the occupancy (K,), by default that in training.
         """
         return mean_log_likelihood(self.ready(), self.states_of(sequences, occupancy), sequences, map)
 
     def states_of(self, sequences: Sequences, occupancy: Array | None = None) -> HiddenChain:
-        """States as sequences begin with them."""
+        """Return the chain of hidden states with the initial probabilities for these sequences.
+
+        For pieces that begin after the beginning of their sequences these are the occupancies.
+        """
         known = self.known.occupancy if self.known is not None else occupancy
         return HiddenChain(known, self.transition) if sequences.later and known is not None else self.chain
 
     def single_state_densities(self, X: Array) -> Array:
-        """(m,) log densities of rows (m, D) by one state for all of them."""
+        """Return the log densities (m,) of rows (m, D) under the baseline with one state for all rows."""
         assert self.known is not None
         base = self.known.base
         one = emission_from_artifact("gaussian" if self.emission == "gmm" else self.emission, self.family, base, self.floor)
         return np.asarray(one.ready(base.parameters).logs(X)[:, 0])
 
     def told(self, sequences: Sequences, want: str, map: Map = map) -> Array:
-        """(m, K) probabilities `filtered`, `smoothed` or `predicted`, or (m,) likeliest paths `viterbi`, in the order of the sequences."""
+        """Return state probabilities (m, K) or most probable states (m,) for each row, in the order of the sequences.
+
+        want  `filtered`, `smoothed` or `predicted` for probabilities, `viterbi` for the most probable paths.
+        """
         if want not in WANTS:
             raise BadUsage(f"unknown want '{want}', expected {', '.join(WANTS)}")
         return self._blocks(sequences, lambda block, logs: _state_outputs(self.states_of(sequences), logs, block.offsets, want), map)
 
     def paths(self, sequences: Sequences, count: int, seed: int, map: Map = map) -> Array:
-        """(m, count) paths from their posterior, each a column."""
+        """Return state paths sampled from their posterior (m, count), one per column."""
         states = self.states_of(sequences)
 
         def drawn(block: SequenceBlock, logs: Array) -> Array:
@@ -255,7 +261,10 @@ class MarkovChain:
         return np.concatenate(list(map(one, source.take(0, source.count))))
 
     def drawn(self, lengths: Array, seed: int) -> tuple[Array, Array]:
-        """Rows (m, D) of new sequences of these lengths, and their states (m,); sequence s depends on the seed and s alone."""
+        """Sample new sequences of these lengths; return their rows (m, D) and states (m,).
+
+        Sequence s depends on the seed and on s only.
+        """
         ends, first = np.cumsum(self.transition, axis=1), np.cumsum(self.initial)
         rows, paths = [], []
         for s, length in enumerate(lengths.tolist()):
@@ -279,7 +288,7 @@ def _state_outputs(states: HiddenChain, logs: Array, offsets: Array, want: str) 
 
 
 def _filter(states: HiddenChain, logs: Array, offsets: Array) -> Array:
-    """(m, width); raises Impossible, which names the row."""
+    """Return filtered probabilities (m, width).  Raises ImpossibleRow, which names the row."""
     alpha, found = forward_backward.filter_states(states, forward_backward.scale_likelihoods(logs), offsets)
     if np.isneginf(found).any():
         forward_backward.smooth_states(states, forward_backward.scale_likelihoods(logs), offsets)
@@ -287,9 +296,9 @@ def _filter(states: HiddenChain, logs: Array, offsets: Array) -> Array:
 
 
 def emission_from_artifact(name: str, family: str | None, emissions: Emissions, floor: float) -> EmissionFamily:
-    """The family of emissions with these parameters."""
+    """Return the emission family that has these parameters."""
     if emissions.table is not None and emissions.symbols is not None:
-        there = (emissions.table > floor).any(axis=0)  # (D, V): symbols that no row had in a column are at the floor in all states
+        there = (emissions.table > floor).any(axis=0)  # (D, V): a symbol that no row has in a column is at the floor in all states
         seen = tuple(int(count) for count in there.sum(axis=1))
         return Categorical(emissions.symbols, int(emissions.table.shape[1]), floor, seen=seen)
     if emissions.mean is None or emissions.mixing is None or emissions.covariance is None:
@@ -304,14 +313,14 @@ def emission_from_artifact(name: str, family: str | None, emissions: Emissions, 
 
 
 def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceBlock, sequences: Sequences) -> DataError:
-    """An impossible row of a block by its place in the table and in its sequence."""
+    """Return the DataError for an impossible row of a block, located by its row in the table and in its sequence."""
     from herdcli.em.sequence.hmm import impossible_row_error
 
     return impossible_row_error(error, block)
 
 
 def mean_log_likelihood(ready: PreparedEmission, states: HiddenChain, sequences: Sequences, map: Map) -> float:
-    """Mean nats a row."""
+    """Return the mean log-likelihood, in nats per row."""
 
     def statistics(block: SequenceBlock) -> Sums:
         logs = ready.logs(block.X)

@@ -1,4 +1,4 @@
-"""What `herd em --model lds` becomes on disk, and what can be asked of it: states, forecasts, gaps filled in, new sequences."""
+"""The artifact of `herd em --model lds`, with its states, forecasts, imputed values and new sequences."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ WANTS = ("smoothed", "filtered", "predicted", "completed")
 
 @dataclass(frozen=True, kw_only=True)
 class KnownDynamics:
-    """What is known of a model beside its parameters.  Log-likelihoods are nats a row.
+    """Facts about a fit besides its parameters.  Log-likelihoods are in nats per row.
 
-    holdout_start_mean, holdout_start_covariance  of the first state of each held-out sequence by the rows before it: those of a piece of
-    a sequence that was cut in time; left out where sequences begin afresh.
+    holdout_start_mean and holdout_start_covariance describe the first state of each held-out sequence given the rows before it.
+    They are present for pieces of a sequence that was split in time, and absent where whole sequences are held out.
     """
 
-    rows: int  # of split 0
-    sequences: int  # of split 0
+    rows: int  # number of rows in split 0
+    sequences: int  # number of sequences in split 0
     base_mean: Array = array("D", "mean of the training rows", kind="f", dtype="f8")
     base_variance: Array = array("D", "their variances", kind="f", dtype="f8")
     base_full: Array | None = array("D D", "their covariance", kind="f", dtype="f8", optional=True)
     base_step: Array | None = array("D", "mean squared differences of neighbouring values", kind="f", dtype="f8", optional=True)
     valid: float | None = None  # log-likelihood of split 1
-    missing: int = 0  # values
+    missing: int = 0  # number of missing values
     feature_names: list[str] | None = None
     control_names: list[str] | None = None
     control_mean: Array | None = array("m", "mean of each control", kind="f", dtype="f8", optional=True)
@@ -48,8 +48,11 @@ class KnownDynamics:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearDynamics:
-    """x' = transition x + control u + drift + N(0, process), y = loading x + mean + N(0, noise); rows are times, states are columns on disk
-    of what `herd apply` makes, and matrices multiply columns: transition[i, j] is what state j adds to the next state i."""
+    """A linear dynamical system: x' = transition x + control u + drift + N(0, process), y = loading x + mean + N(0, noise).
+
+    Matrices multiply column vectors: transition[i, j] is the effect of state j on the next state i.  In the files that `herd apply` makes,
+    rows are times and columns are states.
+    """
 
     transition: Array = array("K K", "A", kind="f", dtype="f8")
     drift: Array = array("K", "a", kind="f", dtype="f8")
@@ -59,8 +62,8 @@ class LinearDynamics:
     noise: Array = array("D D", "R, covariance of the noise of the rows", kind="f", dtype="f8")
     start_mean: Array = array("K", "mean of the first state", kind="f", dtype="f8")
     start_covariance: Array = array("K K", "its covariance; next to nothing where there was one sequence", kind="f", dtype="f8")
-    diagonal: bool  # noise
-    floor: float  # least noise, of a column's variance unless --floor was given
+    diagonal: bool  # whether `noise` is diagonal
+    floor: float  # least noise, as a share of a column's variance unless --floor was given
     ledger: Ledger
     restarts: Restarts
     mass: float  # Σ of the weights of the training rows
@@ -75,7 +78,7 @@ class LinearDynamics:
     known: KnownDynamics | None = None
 
     def validate(self) -> None:
-        """Raise DataError unless the parameters are finite and the covariances are covariances."""
+        """Raise DataError unless the parameters are finite and the covariances are positive definite."""
         _require_finite(self, "transition", "drift", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
         for name in ("process", "noise", "start_covariance"):
             S = getattr(self, name)
@@ -90,7 +93,7 @@ class LinearDynamics:
             require_offsets("holdout_offsets", np.asarray(self.holdout_offsets), len(self.holdout), "holdout")
 
     def _require_controls(self) -> None:
-        """What is known of controls is of as many as there are, and of the rows that were held out."""
+        """Raise DataError unless names, means and held-out values of the controls match the model and the held-out rows."""
         known = self.known
         names, mean, held = (None,) * 3 if known is None else (known.control_names, known.control_mean, known.holdout_controls)
         widths = {"control_names": names and len(names), "control_mean": None if mean is None else len(mean)}
@@ -104,39 +107,39 @@ class LinearDynamics:
 
     @property
     def states(self) -> int:
-        """How many."""
+        """The number of states."""
         return len(self.transition)
 
     @property
     def controls(self) -> int:
-        """How many."""
+        """The number of controls."""
         return 0 if self.control is None else int(self.control.shape[1])
 
     @property
     def columns(self) -> int:
-        """How many outputs a row has."""
+        """The number of outputs of a row."""
         return len(self.mean)
 
     @property
     def radius(self) -> float:
-        """Largest modulus of the eigenvalues of the transition; above 1 the states grow without end."""
+        """The largest modulus of the eigenvalues of the transition; above 1 the states grow without bound."""
         return float(np.abs(np.linalg.eigvals(self.transition)).max())
 
     @property
     def parameters(self) -> Parameters:
-        """What EM learned."""
+        """The parameters that EM fitted."""
         names = ("transition", "drift", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
         control = np.zeros((self.states, 0)) if self.control is None else self.control
         return {name: getattr(self, name) for name in names} | {"control": control}
 
     @property
     def free_parameters(self) -> int:
-        """How many numbers were fitted."""
+        """The number of fitted parameters."""
         several = self.known is None or self.known.sequences > 1
         return parameter_count(self.states, self.columns, self.controls, diagonal=self.diagonal, several=several)
 
     def started(self, number: int) -> Parameters:
-        """The parameters with what was known of the first state of a held-out sequence."""
+        """Return the parameters with the distribution of the first state of one held-out sequence."""
         known = self.known
         if known is None or known.holdout_start_mean is None or known.holdout_start_covariance is None:
             return self.parameters
@@ -146,7 +149,7 @@ class LinearDynamics:
         }
 
     def held_out(self) -> Iterator[tuple[Parameters, Array, Array | None]]:
-        """Parameters, rows and controls of each held-out sequence."""
+        """Yield parameters, rows and controls of each held-out sequence."""
         if self.holdout is None or self.holdout_offsets is None:
             return
         U = None if self.known is None else self.known.holdout_controls
@@ -154,8 +157,10 @@ class LinearDynamics:
             yield self.started(s), self.holdout[begin:end], None if U is None else U[begin:end]
 
     def states_of(self, Y: Array, offsets: Array, U: Array | None, want: str) -> tuple[Array, Array]:
-        """Means (n, K) and standard deviations of the states by all rows of their sequence (smoothed), by those up to each (filtered), or
-        by those before it (predicted)."""
+        """Return means (n, K) and standard deviations (n, K) of the states.
+
+        want  smoothed: given all rows of the sequence; filtered: given the rows up to each; predicted: given the rows before each.
+        """
         found = filter_sequences(self.parameters, Y, offsets, U)
         if want == "filtered":
             return found.mean, standard_deviations(found.covariance)
@@ -165,15 +170,15 @@ class LinearDynamics:
         return after.mean, standard_deviations(after.covariance)
 
     def completed(self, Y: Array, offsets: Array, U: Array | None) -> Array:
-        """Rows with their expected values in the gaps, by all that is there in their sequence."""
+        """Return rows with missing values replaced by their expectations given all observed values of their sequence."""
         p, missing = self.parameters, missing_patterns(Y)
         after = smooth_sequences(p, filter_sequences(p, Y, offsets, U, missing), offsets)
         return complete_rows(p, Y, missing, after, None)[0]
 
     def forecast(self, Y: Array, offsets: Array, U: Array | None, steps: int) -> tuple[Array, Array]:
-        """Means (s · steps, D) and standard deviations of the rows that follow each sequence.
+        """Return means (s · steps, D) and standard deviations of the rows that follow each sequence.
 
-        Raises BadUsage where controls of rows to come would be needed.
+        Raises BadUsage if this would need controls of future rows.
         """
         if steps > 1 and self.controls:
             hint = "append rows with their controls and empty outputs, and --want completed"
@@ -185,13 +190,13 @@ class LinearDynamics:
         means, spreads = [], []
         for _ in range(steps):
             means.append(mean @ p["loading"].T + p["mean"])
-            # Var y = C P C' + R with the state's own P, which grows by AP A' + Q a step: of a stable A it ends at the stationary spread.
+            # Var y = C P C' + R, where P, the state's covariance, becomes A P A' + Q each step; for a stable A it converges.
             spreads.append(standard_deviations(p["loading"] @ covariance @ p["loading"].T + p["noise"]))
             mean, covariance = _predict_step(p, mean, covariance, p["drift"])
         return tuple(np.stack(part, axis=1).reshape(-1, self.columns) for part in (means, spreads))  # type: ignore[return-value]
 
     def drawn(self, count: int, steps: int, seed: int) -> Array:
-        """(count · steps, D): new sequences one after the other, controls at their means."""
+        """Return rows of new sequences (count · steps, D), one sequence after another, with controls at their means."""
         p, K = self.parameters, self.states
         roots = {name: np.linalg.cholesky(p[name]) for name in ("start_covariance", "process", "noise")}
         drift = p["drift"]
@@ -215,10 +220,10 @@ def _predict_step(p: Parameters, mean: Array, covariance: Array, drift: Array) -
 
 
 def standard_deviations(covariance: Array) -> Array:
-    """(n, K) roots of the diagonals of covariances (n, K, K)."""
+    """Return the square roots (n, K) of the diagonals of covariances (n, K, K)."""
     return np.asarray(np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
 
 
 def one_step_predictions(p: Parameters, filtered: FilteredStates) -> Array:
-    """(n, D) what each row was expected to be by the rows before it."""
+    """Return the expectation of each row (n, D) given the rows before it."""
     return np.asarray(filtered.predicted @ p["loading"].T + p["mean"])

@@ -1,4 +1,4 @@
-"""The table of models that `herd em` learns.  A new one of rows is a file of `models`, with a class, and one line here."""
+"""The table of models that `herd em` fits.  To add a model of rows, write a class in a file of `models` and add one line here."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from herdcli.records import dataclass
 class Entry:
     """One line of the table.
 
-    kind       the artifact that it becomes.
-    part       what --components counts, in the singular.
-    path       the class, a RowModel, made of its name; "" for models of sequences, whose problems differ (`hmm_fitting`, `lds_fitting`).
-    starts     how its first parameters can be chosen, as --init has it.
-    density    whether it gives rows a density, so that a covariance of all rows is kept to hold it against.
+    kind       kind of the artifact.
+    part       name of the parts that --components counts, in the singular.
+    path       the class, a RowModel, constructed from its name; "" for sequence models, which have `hmm_fitting` and `lds_fitting`.
+    starts     initialisations that --init offers.
+    density    whether the model has a density of rows, so that a covariance of all rows is kept for the baseline.
     """
 
     kind: str
@@ -24,7 +24,7 @@ class Entry:
 
     @property
     def sequences(self) -> bool:
-        """Whether it is learned from rows in sequences."""
+        """Whether the model is fitted to sequences of rows."""
         return not self.path
 
 
@@ -41,5 +41,5 @@ TABLE: dict[str, Entry] = {  # in the order of --help
 
 
 def named(what: str, value: object) -> tuple[str, ...]:
-    """The models whose line has this value."""
+    """Return the names of the models whose entry has this value in the field `what`."""
     return tuple(name for name, entry in TABLE.items() if getattr(entry, what) == value)

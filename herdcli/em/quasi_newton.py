@@ -1,9 +1,9 @@
-"""Quasi-Newton steps between those of EM, for models whose likelihood EM climbs slowly: L-BFGS on the exact score.
+"""Quasi-Newton steps between EM steps, for models whose likelihood EM climbs slowly: L-BFGS on the exact score.
 
-By Fisher's identity the slope of log p(y; θ) is that of E_q[log p(x, y; θ)] at the parameters of the E step, so that an E step's statistics
-give a slope for no more than an M step costs.  It is taken in coordinates in which the information of rows whose latent values were known
-is the identity (the model's `chart`); there one M step is, to first order, one step along the slope, and what L-BFGS has to learn is
-the information that is missing.  A step is taken only where the likelihood does not fall; after TRIES that fail an M step takes its place.
+By Fisher's identity the gradient of log p(y; θ) equals that of E_q[log p(x, y; θ)] at the parameters of the E step.  So the statistics of
+an E step give a gradient at the cost of an M step.  The gradient is taken in the coordinates of the model's `chart`, in which the
+complete-data information is the identity.  There an M step is, to first order, a step along the gradient, and L-BFGS has to learn only
+the missing information.  A step is accepted only if the likelihood does not fall; after TRIES rejected trials an M step takes its place.
 Source: Jamshidian & Jennrich (1997), Acceleration of the EM algorithm by using quasi-Newton methods, for the idea; Nocedal (1980).
 """
 
@@ -20,52 +20,53 @@ from herdcli.schema import Array
 
 Parameters = dict[str, Array]
 
-LEAD = 3  # steps of EM before the first quasi-Newton step
-PAIRS = 20  # steps and differences of slopes that a direction is made of
-TRIES = 2  # lengths of a step that are tried
-SHORTER = (0.1, 0.5)  # what a length that failed is multiplied by, at least and at most
-CURVED = 1e-10  # least cosine between a step and the difference of slopes along it
+LEAD = 3  # EM steps before the first quasi-Newton step
+PAIRS = 20  # number of pairs (step, difference of gradients) that L-BFGS keeps
+TRIES = 2  # number of step lengths to try
+SHORTER = (0.1, 0.5)  # least and greatest factor by which a rejected length is multiplied
+CURVED = 1e-10  # least cosine between a step and its difference of gradients
 
 
 class ParameterCoordinates(Protocol):
-    """Coordinates x (N,) of parameters around x = 0, all of which are allowed."""
+    """Unconstrained coordinates x (N,) of parameters around x = 0."""
 
     @property
     def size(self) -> int:
-        """N."""
+        """The number of coordinates, N."""
         ...
 
     def parameters(self, x: Array) -> Parameters:
-        """The parameters at x."""
+        """Return the parameters at x."""
         ...
 
     def slope(self, x: Array, sums: Sums) -> Array:
-        """(N,) d E_q[log p(x, y)] / dx there, of the statistics of q."""
+        """Return the gradient (N,) d E_q[log p(x, y)] / dx at x, from the statistics of q."""
         ...
 
 
 class HasCoordinates(ABC):
-    """Declares a model with coordinates."""
+    """A model that has coordinates for quasi-Newton steps."""
 
     @abstractmethod
     def chart(self, parameters: Parameters, sums: Sums) -> ParameterCoordinates:
-        """Coordinates around these parameters, of which `sums` are the statistics."""
+        """Return coordinates around these parameters, whose statistics are `sums`."""
 
 
 @dataclass
 class QuasiNewtonState:
-    """Quasi-Newton steps under way: the chart, the point they have reached, and the trial at work.
+    """Quasi-Newton steps in progress: the chart, the current point, and the current trial.
 
-    kept, after  the parameters at the point reached, and those of an M step from there, with their free energy and variances at the floor.
+    kept   parameters at the current point.
+    after  parameters of an M step from there, with their free energy (`energy`) and number of floored variances (`floors`).
     """
 
     origin: Parameters
     basis: Sums
     x: Array
     slope: Array
-    steps: Array  # (m, N), m at most PAIRS, the oldest first
-    turns: Array  # (m, N), slope before less slope after each
-    objective: float  # nats in all
+    steps: Array  # (m, N), m at most PAIRS, oldest first
+    turns: Array  # (m, N), gradient before less gradient after each step
+    objective: float  # total nats
     kept: Parameters
     after: Parameters
     energy: float
@@ -76,12 +77,12 @@ class QuasiNewtonState:
 
     @property
     def trial(self) -> Array:
-        """The point that is tried."""
+        """The point of the current trial."""
         return self.x + self.length * self.direction
 
 
 def begin_steps(model: HasCoordinates, parameters: Parameters, sums: Sums) -> QuasiNewtonState:
-    """A chart around parameters, nothing known of the curvature."""
+    """Return a chart around these parameters, without any information about the curvature."""
     chart = model.chart(parameters, sums)
     none, x = np.empty((0, chart.size)), np.zeros(chart.size)
     return QuasiNewtonState(
@@ -90,7 +91,7 @@ def begin_steps(model: HasCoordinates, parameters: Parameters, sums: Sums) -> Qu
 
 
 def accept_trial(model: HasCoordinates, leap: QuasiNewtonState, sums: Sums) -> None:
-    """Take the trial as the point reached, and learn from the slope there."""
+    """Accept the trial as the current point, and update the curvature with the gradient there."""
     chart, trial = model.chart(leap.origin, leap.basis), leap.trial
     slope = chart.slope(trial, sums)
     step, turn = trial - leap.x, leap.slope - slope
@@ -101,9 +102,9 @@ def accept_trial(model: HasCoordinates, leap: QuasiNewtonState, sums: Sums) -> N
 
 
 def next_trial(model: HasCoordinates, leap: QuasiNewtonState, mass: float) -> Parameters:
-    """Set out from the point reached; the parameters to try first.
+    """Choose a direction from the current point and return the parameters of the first trial.
 
-    mass  a step is at most √mass long: so far that the standard deviation of all noise would be about doubled.
+    mass  bounds the step to length √mass, at which the standard deviation of all noise would about double.
     """
     direction = ascent_direction(leap.steps, leap.turns, leap.slope)
     if not direction @ leap.slope > 0:
@@ -115,7 +116,10 @@ def next_trial(model: HasCoordinates, leap: QuasiNewtonState, mass: float) -> Pa
 
 
 def retry_trial(model: HasCoordinates, leap: QuasiNewtonState, reached: float) -> Parameters | None:
-    """After a trial that failed with log-likelihood `reached` (nats in all; not finite: nowhere): a shorter one, or None."""
+    """Return a shorter trial after one that failed, or None if no tries are left.
+
+    reached  log-likelihood of the failed trial in total nats; not finite if it is undefined there.
+    """
     leap.tries += 1
     if leap.tries >= TRIES:
         return None
@@ -127,7 +131,7 @@ def retry_trial(model: HasCoordinates, leap: QuasiNewtonState, reached: float) -
 
 
 def ascent_direction(steps: Array, turns: Array, slope: Array) -> Array:
-    """H g, H the inverse of the negated second derivatives by L-BFGS from the identity (Nocedal, 1980, two loops)."""
+    """Return H g, where H is the L-BFGS inverse of the negated Hessian, started from the identity (Nocedal, 1980, two loops)."""
     found, shares = slope.copy(), np.empty(len(steps))
     for k in reversed(range(len(steps))):
         shares[k] = (steps[k] @ found) / (steps[k] @ turns[k])

@@ -1,4 +1,4 @@
-"""New rows of mixtures and factors."""
+"""Samples of new rows from mixtures and factor models."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from herdcli.schema import Array
 
 
 def sample_mixture(model: Mixture, count: int, seed: int, *, means: bool = False) -> tuple[Array, Array]:
-    """Rows (count, D) and the components (count,) that they are of.  means  the means of those in place of rows.
+    """Sample rows (count, D) and their components (count,).
 
-    After variational Bayes they are of the predictive mixture, whose components are Student's: a Gaussian row is scaled by
+    means  return the component means instead of sampled rows.
+    After variational Bayes the samples come from the predictive mixture of Student distributions.  A Gaussian row is scaled by
     √(f/χ²_f), with f = ν + 1 − D and the shape matrix of `variational_mixture.predictive_densities`.
     """
     random, D = generator(seed, Stream.ROWS), model.mean.shape[1]
@@ -32,7 +33,7 @@ def sample_mixture(model: Mixture, count: int, seed: int, *, means: bool = False
 
 
 def sample_factors(model: FactorModel, count: int, seed: int, *, means: bool = False) -> Array:
-    """Rows (count, D): y = C x + c + noise.  means  without the noise."""
+    """Sample rows (count, D): y = C x + c + noise.  means  leave out the noise."""
     random, p = generator(seed, Stream.ROWS), model.parameters
     D, K = p["loading"].shape
     x, noise = random.standard_normal((count, K)), random.standard_normal((count, D))

@@ -1,9 +1,9 @@
-"""Least variances: how small those of a column may become, and the likeliest covariance above them.
+"""Variance floors: the least variances of the columns, and the maximum-likelihood covariance above them.
 
-A share of the mean variance of all columns is a floor for pixels and counts, whose rare columns hardly vary: a share of their own
-variance alone would let a component give the few rows that lie elsewhere no probability at all.  Of seconds beside micrometres that mean
-says nothing, so each column's floor also stays within two shares of its own variance.  In the space where column d is divided by
-scale_d the floor is the same in all directions.
+A floor that is a share of the mean variance of all columns suits pixels and counts, whose rare columns hardly vary.  With a share of
+their own variance alone, a component could give the few rows that differ there no probability at all.  For columns in different
+units, such as seconds and micrometres, the mean variance is meaningless.  So each column's floor also stays between two shares of its
+own variance.  In the space where column d is divided by scale_d the floor is the same in all directions.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 from herdcli.errors import DataError
 from herdcli.schema import Array
 
-FLOOR = 1e-6  # of the mean variance of all columns that vary, and at least of the column's own
-MOST = 1e-2  # of the column's own
-LEAST = 1e-12  # floor where no column varies
+FLOOR = 1e-6  # of the mean variance of all varying columns, and at least this share of the column's own variance
+MOST = 1e-2  # largest share of the column's own variance
+LEAST = 1e-12  # floor if no column varies
 
 
 def column_floors(variance: Array, mean: Array, floor: float | None) -> tuple[float, Array]:
-    """The floor, and scale (D,): no variance of column d is below floor · scale_d².
+    """Return the floor, and scale (D,): no variance of column d is below floor · scale_d².
 
-    By default that is FLOOR times the mean variance of all columns that vary, but at least FLOOR and at most MOST times the column's own
-    variance (D,) where it varies; `floor` is in all directions alike.
+    By default that is FLOOR times the mean variance of all varying columns.  It is at least FLOOR and at most MOST times the column's own
+    variance (D,) where the column varies.  A given `floor` is the same in all directions.
     """
     if floor is not None:
         return floor, np.ones(len(variance))
@@ -34,15 +34,16 @@ def column_floors(variance: Array, mean: Array, floor: float | None) -> tuple[fl
 
 
 def floor_scale(variance: Array, mean: Array, floor: float) -> Array:
-    """The scale (D,) that goes with the floor of a fitted model: that of `column_floors` where the floor is the default, else 1."""
+    """Return the scale (D,) for the floor of a fitted model: that of `column_floors` if the floor is the default, else 1."""
     own, scale = column_floors(variance, mean, None)
     return scale if np.isclose(own, floor, rtol=1e-6, atol=0.0) else np.ones(len(variance))
 
 
 def apply_floor(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[Array, int]:
-    """The likeliest covariance for S with no variance below `least` of scale² in any direction, and how many were.
+    """Return the maximum-likelihood covariance for S with variances of at least `least` · scale² in all directions.
 
-    The likelihood −½(log |Σ| + tr Σ⁻¹S) separates in the eigenvectors of S, so the bound cuts off eigenvalues.
+    The second result is the number of variances that were below.
+    The likelihood −½(log |Σ| + tr Σ⁻¹S) separates in the eigenvectors of S, so eigenvalues below the bound are raised to it.
     """
     if diagonal:
         values = np.diag(S)
@@ -58,7 +59,7 @@ def apply_floor(S: Array, least: float, scale: Array, diagonal: bool) -> tuple[A
 
 
 def are_positive_definite(S: Array) -> bool:
-    """Whether all covariances (…, D, D) are positive definite, as their correlations show it, whatever the units of the columns."""
+    """Return whether all covariances (…, D, D) are positive definite, tested on correlations so that units do not matter."""
     variance = np.diagonal(S, axis1=-2, axis2=-1)
     if not (variance > 0).all():
         return False
@@ -67,9 +68,9 @@ def are_positive_definite(S: Array) -> bool:
 
 
 def require_moments(known: object, columns: int) -> None:
-    """Raise DataError unless the moments of training rows that `known` has are finite and of D columns.
+    """Raise DataError unless the training moments in `known` are finite and have D columns.
 
-    These are base_mean (D,), base_step (D,) and base_full (D, D), each of which may be missing.
+    These are base_mean (D,), base_step (D,) and base_full (D, D); each may be missing.
     """
     for name, shape in (("base_mean", (columns,)), ("base_step", (columns,)), ("base_full", (columns, columns))):
         item = getattr(known, name, None)

@@ -1,7 +1,7 @@
-"""Four popular similarities of faces: correlation, eigenfaces, fisherfaces, and a ratio of two models of differences.
+"""Four common similarities of faces: correlation, eigenfaces, fisherfaces, and a ratio of two models of differences.
 
-Each takes training images (n, D), with the persons (n,) where they matter, and gives a function of probes (P, D) and gallery
-images (G, D): the larger, the more similar, (P, G) float64.
+Each takes training images (n, D), and the persons (n,) where needed.  It returns a function of probes (P, D) and gallery
+images (G, D) with values (P, G) in float64; a larger value means more similar.
 Source: Teh (2003), sec. 3.5.2; Turk & Pentland (1991); Belhumeur, Hespanha & Kriegman (1996); Moghaddam, Wahid & Pentland (1998).
 """
 
@@ -20,7 +20,7 @@ Similarity = Callable[[Array, Array], Array]
 
 
 def correlation(probes: Array, gallery: Array) -> Array:
-    """Cosine of the angle between two images as vectors of intensities; 0 for an image of zeros."""
+    """Return the cosine of the angle between two images as vectors of intensities; 0 for an image of zeros."""
     return _unit(probes) @ _unit(gallery).T
 
 
@@ -32,7 +32,7 @@ def _unit(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class Projection:
-    """Images minus `mean` (D,) on the rows of `basis` (R, D); similar by the angle between them."""
+    """The similarity of images minus `mean` (D,) projected on the rows of `basis` (R, D): the cosine of their angle."""
 
     mean: Array
     basis: Array
@@ -46,9 +46,9 @@ class Projection:
 
 
 def eigenfaces(train: Array, *, components: int = 199, drop: int = 1) -> Projection:
-    """The principal components drop + 1 … drop + components of the training images, fewer where they span fewer.
+    """Return the similarity in the principal components drop + 1 … drop + components of the training images, or fewer if they span fewer.
 
-    The first ones may tell of light rather than of persons.  Raises DataError if none is left.
+    The first components may reflect lighting rather than persons.  Raises DataError if none is left.
     """
     found = principal_components(train, drop + components)
     if len(found.components) <= drop:
@@ -57,11 +57,13 @@ def eigenfaces(train: Array, *, components: int = 199, drop: int = 1) -> Project
 
 
 def fisherfaces(train: Array, persons: Array, *, components: int = 200) -> Projection:
-    """The subspace of most variance between persons for their variance within them, of one dimension fewer than persons at most.
+    """Return the similarity in the subspace that maximises variance between persons relative to variance within them.
 
-    It lies in that of the first n − C principal components of n images of C persons, in which every direction varies within
-    persons.  Angles in a subspace need an orthonormal basis: eigenvectors scaled to unit variance within would let the few directions
-    rule that the training images leave almost without any (on ORL half of all probes are then wrong, with this basis one in twelve).
+    It has at most one dimension fewer than there are persons.
+    It lies in the span of the first n − C principal components of n images of C persons, in which every direction varies within
+    persons.  Angles in a subspace need an orthonormal basis.  With eigenvectors scaled to unit variance within persons, the few
+    directions in which the training images hardly vary would dominate (on ORL half of all probes are then wrong, with this basis one
+    in twelve).
     Raises DataError unless there are two persons, one of them with two images.
     """
     _, index, counts = np.unique(persons, return_inverse=True, return_counts=True)
@@ -84,15 +86,15 @@ def fisherfaces(train: Array, persons: Array, *, components: int = 200) -> Proje
 
 @dataclass(frozen=True)
 class Differences:
-    """Probabilistic PCA of differences of images: N(0, U diag(λ) U' + σ²(1 − UU')) in D dimensions."""
+    """A probabilistic PCA model of differences of images: N(0, U diag(λ) U' + σ²(1 − UU')) in D dimensions."""
 
     components: Array  # (q, D)
     eigenvalues: Array  # (q,)
     noise: float  # σ²
-    dimension: int  # D, pixels that vary
+    dimension: int  # D, number of varying pixels
 
     def log_density(self, probes: Array, gallery: Array) -> Array:
-        """log p(x − g) of all pairs (P, G), in nats; the arrays are float64."""
+        """Return log p(x − g) of all pairs (P, G), in nats; the arrays are float64."""
         # With C = U diag(λ) U' + σ²(1 − UU'): (x − g)'C⁻¹(x − g) is |diag(λ)^−½ U'(x − g)|² + |rest|²/σ², |rest|² = |x − g|² − |U'(x −
         # g)|², and log|C| = Σ log λ + (D − q) log σ².
         inside = _squared_distances(probes @ self.components.T, gallery @ self.components.T, 1.0)
@@ -111,7 +113,10 @@ def _squared_distances(x: Array, y: Array, scale: Array | float) -> Array:
 
 @dataclass(frozen=True)
 class DifferenceRatio:
-    """log p(x − g | same person) − log p(x − g | two persons); images are taken relative to `mean`, which loses no digits."""
+    """The similarity log p(x − g | same person) − log p(x − g | two persons).
+
+    Images are taken relative to `mean`, which loses no digits.
+    """
 
     mean: Array
     within: Differences
@@ -123,8 +128,9 @@ class DifferenceRatio:
 
 
 def delta_ppca(train: Array, persons: Array, *, within: int = 10, between: int = 30) -> DifferenceRatio:
-    """Probabilistic PCA of all differences within persons and of all between them, at most `within` and `between` dimensions.
+    """Return the log ratio of two probabilistic PCA models, of differences within persons and of differences between persons.
 
+    They have at most `within` and `between` dimensions.
     The sums over pairs are sums over images: Σ_ij (x_i − x_j)(x_i − x_j)' = 2n S of n images with scatter S about their mean.
     Raises DataError unless there are two persons, one of them with two images that differ.
     """
@@ -139,7 +145,7 @@ def delta_ppca(train: Array, persons: Array, *, within: int = 10, between: int =
         part = Z[index == person]
         part = part - part.mean(axis=0)
         same += 2 * count * (part.T @ part)
-    # All ordered pairs, 2n · n diag(λ) in the principal axes, less those within persons.
+    # All ordered pairs, 2n · n diag(λ) in the principal axes, minus those within persons.
     other = 2 * n * n * np.diag(space.eigenvalues) - same
     pairs = float(np.sum(counts * (counts - 1)))
     dimension = int(np.count_nonzero(np.ptp(train, axis=0)))
@@ -151,7 +157,10 @@ def delta_ppca(train: Array, persons: Array, *, within: int = 10, between: int =
 
 
 def _probabilistic(covariance: Array, basis: Array, count: int, dimension: int) -> Differences:
-    """Maximum likelihood for a covariance (R, R) in an orthonormal basis (R, D).  Source: Tipping & Bishop (1997), eq. 7, 8."""
+    """Return the maximum-likelihood model for a covariance (R, R) in an orthonormal basis (R, D).
+
+    Source: Tipping & Bishop (1997), eq. 7, 8.
+    """
     eigenvalues, vectors = np.linalg.eigh(covariance)
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
     rank = int(np.count_nonzero(eigenvalues > 1e-12 * eigenvalues[0])) if eigenvalues[0] > 0 else 0

@@ -1,4 +1,4 @@
-"""How often the n most similar gallery images all show somebody else."""
+"""Rank errors of face recognition: how often the n most similar gallery images all show another person."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ RANKS = (1, 2, 4, 8, 16)
 
 
 def first_match(similarity: Array, probe_persons: Array, gallery_persons: Array) -> Array:
-    """How many wrong gallery images stand before the first right one, (P,), for similarities (P, G) and labels (P,), (G,).
+    """Return the number of wrong gallery images ranked above the first right one (P,), for similarities (P, G) and labels (P,), (G,).
 
-    A wrong image that is as similar as the best right one stands before it, so that a constant similarity recognises nobody.
-    Raises DataError for a probe of somebody who is not in the gallery.
+    A wrong image that is as similar as the best right one ranks above it, so that a constant similarity recognises nobody.
+    Raises DataError for a probe of a person who is not in the gallery.
     """
     same = probe_persons[:, None] == gallery_persons
     if not same.any(axis=1).all():
@@ -26,7 +26,7 @@ def first_match(similarity: Array, probe_persons: Array, gallery_persons: Array)
 
 
 def rank_errors(ahead: Array, ranks: tuple[int, ...] = RANKS) -> dict[int, float]:
-    """Rank-n error rates: the share of probes (P,) with n or more wrong images before the first right one.
+    """Return rank-n error rates: the share of probes (P,) with n or more wrong images before the first right one.
 
     Source: Teh (2003), caption of fig. 3.9.
     """
@@ -34,6 +34,6 @@ def rank_errors(ahead: Array, ranks: tuple[int, ...] = RANKS) -> dict[int, float
 
 
 def nearest(similarity: Array, count: int) -> Array:
-    """Indices (P, count) of the most similar gallery images, best first; of equal ones the earlier first."""
+    """Return the indices (P, count) of the most similar gallery images, best first; the earlier of equal ones first."""
     order: Array = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
     return order

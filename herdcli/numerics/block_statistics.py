@@ -1,9 +1,9 @@
-"""Statistics of rows as sums over fixed blocks of 4,096, added in a fixed tree.
+"""Statistics of rows as sums over fixed blocks of 4,096 rows, added in a fixed tree.
 
-Blocks are counted from row 0, whatever holds the rows and however many of them are read at one time, and the sums of blocks are
-added like the digits of a binary counter: two neighbours of equal size make one of twice the size.  Neither threads nor storage
-change the order of any addition, so they never change a bit.  A machine that has the blocks a·2^k … (a+1)·2^k − 1 hands over
-their sum as one entry of the same tree.
+Blocks are counted from row 0, whatever holds the rows and however many are read at one time.  The sums of blocks are added like the
+digits of a binary counter: two neighbours of equal size make one of twice the size.  Neither threads nor storage change the order of
+any addition, so they never change a bit.  A machine that has the blocks a·2^k … (a+1)·2^k − 1 sends their sum as one entry of the
+same tree.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 BLOCK = 4096
-PASS_BLOCKS = 16  # that are handed to `map` at one time, at most
-ROOM = 1 << 26  # bytes of rows that are read at one time where they stay in their file
-SAMPLE_ROWS = 1 << 16  # that starting values are drawn from
+PASS_BLOCKS = 16  # largest number of blocks given to `map` at one time
+ROOM = 1 << 26  # bytes of rows read at one time from a file
+SAMPLE_ROWS = 1 << 16  # rows from which initial values are drawn
 Map = Callable[..., Iterable[Any]]
-Sums = dict[str, Array]  # statistics by name; those of a set of rows are the sums of those of its parts
+Sums = dict[str, Array]  # statistics by name; those of a set of rows are the sums of the statistics of its parts
 
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Consecutive rows: X (m, D) float64, NaN where a value is missing; labels (m,), −1 where unknown; weights (m,)."""
+    """A block of consecutive rows: X (m, D) float64, NaN where a value is missing; labels (m,), −1 where unknown; weights (m,)."""
 
     first: int
     X: Array
@@ -41,70 +41,70 @@ class RowBlock:
 
     @property
     def mass(self) -> float:
-        """Σ of the weights."""
+        """The sum of the weights."""
         return float(len(self.X)) if self.weight is None else float(self.weight.sum())
 
 
 class RowReader(Protocol):
-    """Where rows come from: memory, a file, a pipe that was put by."""
+    """A source of rows: memory, a file, or a buffered pipe."""
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         ...
 
     @property
     def columns(self) -> int:
-        """How many columns they have."""
+        """The number of columns."""
         ...
 
     def read(self, start: int, stop: int) -> RowBlock:
-        """Rows [start, stop); called by one thread at a time."""
+        """Return rows [start, stop); called by one thread at a time."""
         ...
 
 
 class BlockSource(Protocol):
-    """What a pass goes over.  `RowBlocks` are of rows; other models bring their own (whole sequences, moments)."""
+    """The blocks of a pass.  `RowBlocks` has blocks of rows; other models have their own (whole sequences, moments)."""
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         ...
 
     def take(self, first: int, last: int) -> Iterator[Any]:
-        """Blocks first … last − 1."""
+        """Yield blocks first … last − 1."""
         ...
 
 
 class Statistics(ABC):
-    """From a block to its sums, as a frozen dataclass of arrays, numbers and texts: another process can make it again and do the same."""
+    """A function from a block to its sums, as a frozen dataclass of arrays, numbers and texts that can be sent to other processes."""
 
     @abstractmethod
     def __call__(self, block: Any) -> Sums:
-        """The sums of one block."""
+        """Return the sums of one block."""
 
 
 class RemoteSource(ABC):
-    """Declares a source whose blocks are with other processes."""
+    """A source whose blocks are held by other processes."""
 
     @abstractmethod
     def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
-        """(blocks, their sums), entries of the tree in their order, of as many blocks from `first` on as are dealt at a time."""
+        """Return pairs (number of blocks, their sums), entries of the tree in order, for the next group of blocks from `first` on."""
 
 
 Spreading = Callable[[BlockSource], BlockSource]
 
 
 def is_local(source: BlockSource) -> BlockSource:
-    """A source whose blocks stay with this process."""
+    """Return the source unchanged: its blocks stay with this process."""
     return source
 
 
 @dataclass(frozen=True)
 class RowTable:
-    """Rows in memory, or mapped into it.
+    """Rows in memory or memory-mapped.
 
-    chosen  (m,) indices of the rows to use, rising, whose labels and weights the others are; None: all.
+    chosen  (m,) ascending indices of the rows to use, to which labels and weights belong; None: all.
     """
 
     X: Array
@@ -121,16 +121,16 @@ class RowTable:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.X if self.chosen is None else self.chosen)
 
     @property
     def columns(self) -> int:
-        """How many columns they have."""
+        """The number of columns."""
         return int(self.X.shape[1])
 
     def read(self, start: int, stop: int) -> RowBlock:
-        """Rows [start, stop)."""
+        """Return rows [start, stop)."""
         part = slice(start, stop)
         return RowBlock(
             start,
@@ -141,7 +141,7 @@ class RowTable:
 
 
 def require_weights(weight: Array | None) -> None:
-    """Raise DataError for weights (n,) that are none."""
+    """Raise DataError unless the weights (n,) are finite, non-negative and not all 0."""
     if weight is not None and not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
         raise DataError("weights must be finite, not negative, and not all 0")
 
@@ -150,8 +150,8 @@ def require_weights(weight: Array | None) -> None:
 class RowBlocks:
     """The fixed blocks of rows.
 
-    at_once  rows read at one time, any number from 1; it changes nothing but time and memory.
-             0: PASS_BLOCKS blocks, or of rows that say how much room there is (`room`, bytes in double precision) as many as it has.
+    at_once  rows read at one time, any number from 1; it changes only time and memory.
+             0: PASS_BLOCKS blocks, or fewer for rows with a memory limit (`room`, bytes in double precision).
     """
 
     rows: RowReader
@@ -163,21 +163,21 @@ class RowBlocks:
 
     @classmethod
     def within(cls, rows: RowReader, room: int = ROOM) -> RowBlocks:
-        """Blocks of which so many are read at one time as `blocks_per_read` says."""
+        """Return blocks that are read in groups of `blocks_per_read`, within `room` bytes."""
         return cls(rows, BLOCK * blocks_per_read(rows.columns, min(room, read_budget(rows))))
 
     @property
     def count(self) -> int:
-        """How many blocks there are; the last one may be short."""
+        """The number of blocks; the last one may be short."""
         return -(-self.rows.count // BLOCK)
 
     @property
     def together(self) -> int:
-        """Blocks that are handed to `map` at one time."""
+        """The number of blocks given to `map` at one time."""
         return min(PASS_BLOCKS, max(1, self.at_once // BLOCK))
 
     def take(self, first: int, last: int) -> Iterator[RowBlock]:
-        """Blocks first … last − 1, read `at_once` rows at a time."""
+        """Yield blocks first … last − 1, read `at_once` rows at a time."""
         end = min(last * BLOCK, self.rows.count)
         held: list[RowBlock] = []
         begin = first * BLOCK
@@ -192,34 +192,34 @@ class RowBlocks:
 
 @dataclass(frozen=True)
 class MemoryBlocks:
-    """Anything of so many rows that is there, as blocks: `cut` gives what it has of some of them."""
+    """Blocks of any data in memory with a number of rows: `cut` returns the data of a slice of rows."""
 
     rows: int
     cut: Callable[[slice], Any]
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return -(-self.rows // BLOCK)
 
     def take(self, first: int, last: int) -> Iterator[Any]:
-        """Blocks first … last − 1."""
+        """Yield blocks first … last − 1."""
         for start in range(first * BLOCK, min(last * BLOCK, self.rows), BLOCK):
             yield self.cut(slice(start, min(start + BLOCK, self.rows)))
 
 
 def read_budget(rows: RowReader) -> int:
-    """Bytes that rows read at one time may take; no end of them in memory."""
+    """Return the bytes that rows read at one time may take; unlimited for rows in memory."""
     return int(getattr(rows, "room", sys.maxsize))
 
 
 def blocks_per_read(columns: int, room: int = ROOM) -> int:
-    """Blocks of rows that take `room` bytes in double precision, from one to PASS_BLOCKS."""
+    """Return the number of blocks of rows that take `room` bytes in double precision, from one to PASS_BLOCKS."""
     return min(PASS_BLOCKS, max(1, room // (8 * BLOCK * max(1, columns))))
 
 
 def join_blocks(parts: list[RowBlock]) -> RowBlock:
-    """Neighbouring blocks as one."""
+    """Return neighbouring blocks as one block."""
     if len(parts) == 1:
         return parts[0]
 
@@ -236,7 +236,7 @@ def _slice_block(block: RowBlock, part: slice) -> RowBlock:
 
 @dataclass
 class SumTree:
-    """The sums so far: entries of falling sizes, no two alike, as the digits of the number of blocks behind them."""
+    """The sums so far: entries of descending distinct sizes, like the digits of the number of blocks added."""
 
     sizes: list[int] = field(default_factory=list)
     sums: list[Sums] = field(default_factory=list)
@@ -248,7 +248,7 @@ class SumTree:
 
     @property
     def blocks(self) -> int:
-        """Blocks behind it."""
+        """The number of blocks added so far."""
         return sum(self.sizes)
 
     def push(self, sums: Sums, size: int = 1) -> None:
@@ -263,7 +263,7 @@ class SumTree:
         self.sums.append(sums)
 
     def total(self) -> Sums:
-        """The sum of all blocks, from the small entries to the large ones.  Raises ValueError when there is none."""
+        """Return the sum of all blocks, added from the small entries to the large ones.  Raises ValueError if there is none."""
         if not self.sums:
             raise ValueError("there are no blocks")
         found = {name: item.copy() for name, item in self.sums[-1].items()}
@@ -273,19 +273,19 @@ class SumTree:
 
 
 def add_sums(left: Sums, right: Sums) -> Sums:
-    """The sum, in the memory of `left`."""
+    """Add the sums `right` to `left` in place and return `left`."""
     for name, item in left.items():
         item += right[name]
     return left
 
 
 def blocks_per_step(source: BlockSource) -> int:
-    """Blocks of a source that `add_next_blocks` adds in one go."""
+    """Return the number of blocks of a source that `add_next_blocks` adds in one call."""
     return int(getattr(source, "together", PASS_BLOCKS))
 
 
 def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> None:
-    """Add the next blocks of a source: as many as it has room for, at most PASS_BLOCKS, or as are with another process together."""
+    """Add the next blocks of a source: as many as fit in memory, at most PASS_BLOCKS, or the next group of another process."""
     first = tree.blocks
     if isinstance(source, RemoteSource) and isinstance(statistics, Statistics):
         for size, sums in source.sums(statistics, first):
@@ -298,7 +298,7 @@ def add_next_blocks(tree: SumTree, source: BlockSource, statistics: Callable[[An
 
 
 def total_statistics(source: BlockSource, statistics: Callable[[Any], Sums], map: Map = map) -> Sums:
-    """The sum of the statistics of all blocks."""
+    """Return the sum of the statistics of all blocks."""
     tree = SumTree()
     while tree.blocks < source.count:
         add_next_blocks(tree, source, statistics, map)
@@ -307,23 +307,23 @@ def total_statistics(source: BlockSource, statistics: Callable[[Any], Sums], map
 
 @dataclass(frozen=True)
 class RowMoments:
-    """Weight, mean (D,) and covariance (D, D) of rows; of rows with missing values the mean and variance of what is there."""
+    """Weight, mean (D,) and covariance (D, D) of rows; for rows with missing values, mean and variance of the observed values."""
 
     rows: int
     mass: float
     mean: Array
     covariance: Array
-    missing: int  # values
+    missing: int  # number of missing values
 
     @property
     def variance(self) -> Array:
-        """(D,)."""
+        """The variances (D,)."""
         return np.diag(self.covariance).copy()
 
 
 @dataclass(frozen=True)
 class MarginalMoments:
-    """The same without covariances, for rows with more columns than a D × D matrix can have.  variance  (D,)."""
+    """Weight, mean and variance (D,) of rows, without covariances, for rows with too many columns for a D × D matrix."""
 
     rows: int
     mass: float
@@ -334,12 +334,12 @@ class MarginalMoments:
 
 @dataclass(frozen=True)
 class SquareSums(Statistics):
-    """Weights, missing values, first moments and squares of rows about a centre (D,)."""
+    """The weights, missing values, first moments and squares of rows about a centre (D,)."""
 
     centre: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         weight = np.ones(len(block.X)) if block.weight is None else block.weight
         Z = block.X - self.centre
         gaps = np.count_nonzero(np.isnan(block.X))
@@ -347,7 +347,7 @@ class SquareSums(Statistics):
 
 
 def marginal_moments(source: BlockSource, map: Map = map) -> MarginalMoments:
-    """Means and variances with the divisor Σw, about the first block's means; NaN where a value is missing anywhere in the column."""
+    """Return means and variances with the divisor Σw, computed about the first block's means; NaN for columns with missing values."""
     head = next(iter(source.take(0, 1))).X
     centre = head.mean(axis=0)
     sums = total_statistics(source, SquareSums(centre), map)
@@ -359,12 +359,12 @@ def marginal_moments(source: BlockSource, map: Map = map) -> MarginalMoments:
 
 @dataclass(frozen=True)
 class CentredSums(Statistics):
-    """Weights, known values, first and second moments of rows about a centre (D,)."""
+    """The weights, numbers of observed values, first and second moments of rows about a centre (D,)."""
 
     centre: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         known = ~np.isnan(block.X)
         weight = np.ones(len(block.X)) if block.weight is None else block.weight
         Z = np.where(known, block.X - self.centre, 0.0)
@@ -378,16 +378,16 @@ class CentredSums(Statistics):
 
 
 def block_centre(head: Array) -> Array:
-    """What deviations of rows are taken from (D,): the mean of the first block's rows (m, D), NaN left out."""
+    """Return the centre (D,) that is subtracted from rows: the mean of the first block's rows (m, D), without NaN."""
     there = ~np.isnan(head)
     return np.asarray(np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
 
 
 def row_moments(source: BlockSource, map: Map = map) -> RowMoments:
-    """Mean and covariance with the divisor Σw.
+    """Return mean and covariance with the divisor Σw.
 
-    Deviations are taken from the first block's mean c, so that far rows lose no digits: Σ = S_c/n − (ȳ − c)(ȳ − c)'.
-    Where values are missing, a column's mean and variance are over the rows that have it and covariances are 0.
+    The first block's mean c is subtracted, so that rows far from 0 lose no digits: Σ = S_c/n − (ȳ − c)(ȳ − c)'.
+    If values are missing, a column's mean and variance are over its observed values and covariances are 0.
     Raises DataError for a column that has no value at all.
     """
     centre = block_centre(next(iter(source.take(0, 1))).X)
@@ -395,17 +395,17 @@ def row_moments(source: BlockSource, map: Map = map) -> RowMoments:
 
 
 def moments_from_sums(centre: Array, sums: Sums) -> RowMoments:
-    """The same from the sums of `CentredSums` a centre (D,)."""
+    """Return mean and covariance from the sums of `CentredSums` about a centre (D,)."""
     if not sums["known"].all():
         raise DataError(f"column {int(np.argmin(sums['known'] != 0))} has no value that is not missing")
     shift = sums["first"] / sums["known"]
     rows, mass, missing = sums["rows"]
-    # E (y − c)(y − c)' − (ȳ − c)(ȳ − c)': with c near the mean the second term is small beside the first, and no digits cancel.
+    # E (y − c)(y − c)' − (ȳ − c)(ȳ − c)': with c near the mean the second term is relatively small, and no digits cancel.
     covariance = sums["second"] / sums["known"] - np.outer(shift, shift)
     if missing:
         covariance = np.diag(np.diag(covariance))
     diagonal = np.arange(len(shift))
-    # what is left of the variance of a column that does not vary is the rounding of its mean
+    # the remaining variance of a constant column is the rounding error of its mean
     eps = np.finfo(np.float64).eps
     constant = covariance[diagonal, diagonal] <= 4 * (eps * (np.abs(centre) + np.abs(shift))) ** 2
     covariance[constant], covariance[:, constant] = 0.0, 0.0
@@ -413,7 +413,7 @@ def moments_from_sums(centre: Array, sums: Sums) -> RowMoments:
 
 
 def sample_rows(source: BlockSource, random: np.random.Generator, rows: int, most: int = SAMPLE_ROWS) -> RowBlock:
-    """All rows of positive weight, or `most` of them drawn without replacement, in their order."""
+    """Return all rows of positive weight, or `most` of them drawn without replacement, in their order."""
     if rows <= most and source.count == 1 and (only := next(iter(source.take(0, 1)))).weight is None:
         return RowBlock(0, only.X, only.labels)
     chosen = np.arange(rows) if rows <= most else np.sort(random.choice(rows, most, replace=False))

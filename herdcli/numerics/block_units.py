@@ -1,4 +1,4 @@
-"""Blocks of rows as units of work that are dealt to shards: 2^k neighbours each, so that there are few, and one of them a step."""
+"""Units of work for shards: groups of 2^k neighbouring blocks of rows, so that there are few units, and one unit per step."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from herdcli.numerics.block_statistics import Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns; units at most, and of more columns, whose sums are large
-AT_ONCE = 4  # blocks that are in memory, at most
-LOOKED = 1 << 20  # rows that are looked at together
+WIDE, UNITS, UNITS_OF_WIDE = 256, 64, 16  # columns of wide rows; largest number of units, and the same for wide rows
+AT_ONCE = 4  # largest number of blocks in memory
+LOOKED = 1 << 20  # rows examined at one time
 P = TypeVar("P")
 
 
 @dataclass(frozen=True)
 class UnitLayout:
-    """How the blocks of rows make units.  at_once  blocks of a unit that are in memory together; it changes no byte."""
+    """The division of the blocks of rows into units.
+
+    at_once  blocks of a unit that are in memory at one time; it does not change the result.
+    """
 
     rows: int
     columns: int
@@ -30,12 +33,12 @@ class UnitLayout:
 
     @property
     def blocks(self) -> int:
-        """Of all rows."""
+        """The number of blocks of all rows."""
         return -(-self.rows // block_statistics.BLOCK)
 
     @property
     def size(self) -> int:
-        """Blocks of a unit."""
+        """The number of blocks of a unit."""
         size, most = 1, UNITS if self.columns <= WIDE else UNITS_OF_WIDE
         while -(-self.blocks // size) > most:
             size *= 2
@@ -43,16 +46,16 @@ class UnitLayout:
 
     @property
     def units(self) -> int:
-        """How many there are."""
+        """The number of units."""
         return -(-self.blocks // self.size)
 
     def of(self, unit: int) -> range:
-        """The blocks of a unit."""
+        """Return the blocks of a unit."""
         return range(unit * self.size, min((unit + 1) * self.size, self.blocks))
 
 
 def thin_rows(chosen: Array, most: int) -> Array:
-    """The places of the rows (n,) bool that are chosen, in their order, or `most` of them, evenly spread; little memory beside those."""
+    """Return the indices of the chosen rows (n,) bool in order, or of `most` of them, evenly spaced, with little extra memory."""
     count, found, before = int(np.count_nonzero(chosen)), [np.zeros(0, dtype=np.int64)], 0
     ranks = np.arange(count) if count <= most else np.arange(most) * count // most
     for start in range(0, len(chosen), LOOKED):
@@ -64,25 +67,25 @@ def thin_rows(chosen: Array, most: int) -> Array:
 
 
 class RowSource(Protocol):
-    """Where rows come from."""
+    """A source of blocks of rows."""
 
     def take(self, first: int, last: int) -> Iterable[Any]:
-        """Blocks first … last − 1, one after the other."""
+        """Return blocks first … last − 1, one after another."""
 
 
 def process_blocks(
     source: RowSource, own: range, work: Callable[..., P], given: Any, map: block_statistics.Map, at_once: int
 ) -> Iterator[P]:
-    """work(block, given) of the blocks of a unit in their order, a few at a time, so that no more are in memory."""
+    """Yield work(block, given) for the blocks of a unit in order, with at most `at_once` blocks in memory."""
     for start in range(own.start, own.stop, at_once):
         taken = list(source.take(start, min(start + at_once, own.stop)))
         yield from map(work, taken, [given] * len(taken))
 
 
 def add_parts(parts: Iterable[Any], sums: Sequence[str], rows: Sequence[str]) -> tuple[Sums, dict[str, list[Array]]]:
-    """The fields `sums` and the number of rows of all parts, in the fixed tree; and their fields `rows`, in their order.
+    """Return the fields `sums` and the number of rows, added over all parts in the fixed tree, and the fields `rows`, in order.
 
-    Parts are let go of one by one: what they sum up can be large.
+    Each part is released once it is added, since its sums can be large.
     """
     tree, found = block_statistics.SumTree(), {name: list[Array]() for name in rows}
     for each in parts:
@@ -94,7 +97,7 @@ def add_parts(parts: Iterable[Any], sums: Sequence[str], rows: Sequence[str]) ->
 
 @dataclass
 class PartialState:
-    """The state of such a run: the number of units that are done; a subclass has the parts that each of them made, by their type."""
+    """The state of a run over units: the number of finished units.  A subclass declares the type of their parts."""
 
     step: int
     parts: list[Any]
@@ -106,14 +109,14 @@ S = TypeVar("S", bound=PartialState)
 
 @dataclass(frozen=True)
 class UnitRun(FixedLengthAlgorithm[S], Generic[S]):
-    """The units of these numbers, as an algorithm: a unit a step."""
+    """A run over the given units as an algorithm, one unit per step."""
 
     layout: UnitLayout
     units: Sequence[int]
 
     @abstractmethod
     def part(self, own: range) -> Any:
-        """What the blocks of a unit make; its `rows` are how many it is of."""
+        """Return the result of the blocks of a unit; its field `rows` is their number of rows."""
 
     @property
     @abstractmethod
@@ -121,28 +124,28 @@ class UnitRun(FixedLengthAlgorithm[S], Generic[S]):
         """The type of its states."""
 
     def init(self) -> S:
-        """No unit done."""
+        """Return a state without finished units."""
         return self.state(0, [])
 
     @property
     def steps(self) -> int:
-        """Units."""
+        """The number of units."""
         return len(self.units)
 
     def step(self, state: S) -> S:
-        """One unit."""
+        """Process one unit."""
         state.parts = [*state.parts, self.part(self.layout.of(self.units[state.step]))]
         state.step += 1
         return state
 
     def memory(self) -> int:
-        """Of the rows at work; what comes of them is small, or not known before."""
+        """Return the bytes of the rows being processed; the results are small, or of unknown size."""
         return 16 * self.layout.at_once * block_statistics.BLOCK * self.layout.columns
 
     def progress(self, state: S) -> RunProgress:
-        """How many rows were gone over."""
+        """Return the number of rows processed."""
         return RunProgress(state.step, self.steps, f"{sum(part.rows for part in state.parts)} rows")
 
     def result(self, state: S) -> list[Any]:
-        """What each unit made."""
+        """Return the part of each unit."""
         return state.parts

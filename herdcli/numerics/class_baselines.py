@@ -1,4 +1,4 @@
-"""Simple classifiers that others are compared with: the nearest centroid and a ridge classifier, as linear functions of a row."""
+"""Baseline classifiers: the nearest centroid and a ridge classifier, as linear functions of a row."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from herdcli.numerics.row_selection import as_dense, is_sparse, row_slices
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-MOST_ROWS = 10_000  # training rows that they are fitted to
-MOST_SOLVED = 1_000  # unknowns of the ridge classifier's equations: columns, or rows where these are fewer
+MOST_ROWS = 10_000  # largest number of training rows used
+MOST_SOLVED = 1_000  # largest number of unknowns of the ridge classifier: columns, or rows if there are fewer
 MOST_ENTRIES = MOST_ROWS * MOST_SOLVED
-MOST_WEIGHTS = 1 << 24  # of the nearest centroid
-RIDGE = 1.0  # penalty of squared weights of standardised columns, as scikit-learn's RidgeClassifier has it
+MOST_WEIGHTS = 1 << 24  # largest number of weights of the nearest centroid
+RIDGE = 1.0  # penalty of squared weights of standardised columns, as in scikit-learn's RidgeClassifier
 NEVER = -1e300  # score of a class without training rows
-UNKNOWN = -1  # in the place of a class that is not predicted
+UNKNOWN = -1  # in place of a class, where none is predicted
 NAMES = ("centroid", "linear")
 
 
 @dataclass(frozen=True)
 class ClassBaselines:
-    """Scores of C classes as linear functions of d columns; the class of the largest score is predicted.
+    """The scores of C classes as linear functions of d columns; the class with the largest score is predicted.
 
     Columns are in units of their standard deviations over the training rows.
     """
@@ -33,31 +33,32 @@ class ClassBaselines:
     linear: Array | None = array("C e", "weights of the ridge classifier's scores, the constant last", kind="f", optional=True, finite=True)
 
     def require_shape(self, classes: int, columns: int) -> None:
-        """Raise DataError unless there is a row for each class and a weight for each column and the constant."""
+        """Raise DataError unless there is a row for each class, and a weight for each column and the constant."""
         for name in NAMES:
             if (weights := getattr(self, name)) is not None and weights.shape != (classes, columns + 1):
                 raise DataError(f"baselines/{name} is {weights.shape[0]} × {weights.shape[1]}, expected {classes} × {columns + 1}")
 
     def predictions(self, X: Any) -> Array:
-        """Classes (n, 2) int64 of rows (n, d), dense or CSR, by the nearest centroid and the ridge classifier; UNKNOWN without one."""
+        """Return classes (n, 2) int64 of rows (n, d), dense or CSR, by nearest centroid and ridge; UNKNOWN for a missing classifier."""
         found = np.full((X.shape[0], 2), UNKNOWN, dtype=np.int64)
         for rows in row_slices(X):
             part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=np.float64)
             for place, weights in enumerate((self.centroid, self.linear)):
                 if weights is not None:
-                    width = min(part.shape[1], weights.shape[1] - 1)  # of text, rows may have features that training has not
+                    width = min(part.shape[1], weights.shape[1] - 1)  # rows of text may have features that the training rows do not have
                     found[rows, place] = np.argmax(part[:, :width] @ weights[:, :width].T + weights[:, -1], axis=1)
         return found
 
     def take_columns(self, order: Array) -> ClassBaselines:
-        """Those of rows whose columns are in another order (d,)."""
+        """Return the baselines for rows whose columns are in another order (d,)."""
         places = np.append(order, len(order))
         return ClassBaselines(self.centroid[:, places], None if self.linear is None else self.linear[:, places])
 
 
 def average(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaselines | None:
-    """Baselines whose scores are the means of those of shards of the rows, in as many columns; None unless every shard has them.
+    """Return baselines whose scores are the means of those of shards of the rows; None unless every shard has them.
 
+    columns  their common number of columns.
     Source: McDonald, Hall & Mann (2010), parameter mixtures of linear models.
     """
     known = [part for part in parts if part is not None]
@@ -66,7 +67,7 @@ def average(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaseli
 
     def mean(weights: Sequence[Array]) -> Array:
         wide = np.stack([np.hstack([w[:, :-1], np.zeros((len(w), columns + 1 - w.shape[1])), w[:, -1:]]) for w in weights])
-        met = wide[:, :, -1:] > NEVER  # shards without rows of a class say nothing of it
+        met = wide[:, :, -1:] > NEVER  # shards without rows of a class have no information about it
         found = np.where(met, wide, 0.0).sum(axis=0) / np.maximum(met.sum(axis=0), 1)
         found[~met[:, :, 0].any(axis=0), -1] = NEVER
         return np.asarray(found)
@@ -76,9 +77,9 @@ def average(parts: Sequence[ClassBaselines | None], columns: int) -> ClassBaseli
 
 
 def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBaselines | None:
-    """The baselines of training rows X (n, d), dense or CSR, of classes y (n,); None where there are no rows or too many weights.
+    """Return the baselines of training rows X (n, d), dense or CSR, of classes y (n,); None if there are no rows or too many weights.
 
-    The ridge classifier regresses ±1 of each class on the columns; it is left out beyond MOST_ENTRIES or MOST_SOLVED.
+    The ridge classifier regresses ±1 for each class on the columns; it is left out beyond MOST_ENTRIES or MOST_SOLVED.
     Source: Hastie, Tibshirani & Friedman (2009), sec. 4.2 and 18.2.
     """
     n, d = X.shape
@@ -106,7 +107,7 @@ def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBas
 
 
 def _deviations(X: Any, share: Array, mean: Array) -> Array:
-    """Standard deviations (d,) of columns about their means; 1 of constant ones."""
+    """Return the standard deviations (d,) of columns about their means; 1 for constant columns."""
     if is_sparse(X):
         variance = np.asarray(share @ X.multiply(X)).ravel() - mean * mean
         variance[variance < 1e-12 * mean * mean] = 0.0
@@ -119,7 +120,7 @@ def _deviations(X: Any, share: Array, mean: Array) -> Array:
 
 
 def _ridge(Z: Array, target: Array, mass: Array) -> Array:
-    """Weights (C, d + 1), the constant last, of standardised rows Z (n, d) and targets (n, C)."""
+    """Return the weights (C, d + 1), the constant last, for standardised rows Z (n, d) and targets (n, C)."""
     middle = mass @ target / mass.sum()
     root = np.sqrt(mass)[:, None]
     A, right = Z * root, (target - middle) * root
@@ -131,9 +132,10 @@ def _ridge(Z: Array, target: Array, mass: Array) -> Array:
 
 
 def discordant(y: Array, own: Array, baselines: Array, weight: Array | None = None) -> Array:
-    """(2, 3): of rows (n,), what the baselines (n, 2) get wrong, what they alone get right and what the own predictions alone do.
+    """Return weighted counts (2, 3) for each baseline: rows it predicts wrongly, rows only it gets right, and rows it alone gets wrong.
 
-    NaN of a baseline that predicts some rows alone.  weight  (n,) what a row counts; None: 1.
+    They compare the predictions `own` with the baselines (n, 2) on rows of classes y (n,).  NaN for a baseline that skips some rows.
+    weight  (n,) of the rows; None: 1.
     """
     count, found = np.ones(len(y)) if weight is None else weight, np.full((2, 3), np.nan)
     for place in range(2):

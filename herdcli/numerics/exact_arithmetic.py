@@ -1,10 +1,11 @@
-"""Products, exponentials and logarithms of real numbers, as NumPy and BLAS round them, or under `exact_mode` the same on every machine.
+"""Products, exponentials and logarithms, rounded as in NumPy and BLAS, or under `exact_mode` identically on every machine.
 
-What BLAS, NumPy and the C library return depends on the processor in the last bits: each has code for several, and adds in the order that
-suits.  Within `exact_mode()` these functions take `fast.exact_*` instead, of which every rounding is fixed: additions, multiplications,
-divisions and roots as IEEE 754 has them, in one order.  Without it each is the function of NumPy that its comment names, bit for bit.
-Topics call these instead of `@` and `np.exp`; whether arithmetic is exact is a matter of the run, as `np.errstate` is, and of no signature.
-Sums of NumPy (`np.sum`, `cumsum`, `einsum` without `optimize`) have one order on all processors and are not replaced.
+The last bits of results of BLAS, NumPy and the C library depend on the processor: each has code for several processors, with different
+orders of addition.  Within `exact_mode()` these functions use `fast.exact_*`, in which every rounding is fixed: additions,
+multiplications, divisions and roots as in IEEE 754, in one order.  Otherwise each is, bit for bit, the NumPy function that its docstring
+names.  Topics call these instead of `@` and `np.exp`.  Whether arithmetic is exact is a property of the run, like `np.errstate`, and not
+part of any signature.  Sums of NumPy (`np.sum`, `cumsum`, `einsum` without `optimize`) have one order on all processors and are not
+replaced.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from herdcli.schema import Array
 
 _EXACT: ContextVar[bool] = ContextVar("exact", default=False)
 LOG_TAU = 1.8378770664093453  # log 2π; a logarithm of the C library may differ in its last bit
-LARGEST_TANH = 22.0  # beyond it tanh is 1 in float64
-LEAST = 2.0**-54  # probability that a normal number is drawn at instead of 0
+LARGEST_TANH = 22.0  # above it tanh is 1 in float64
+LEAST = 2.0**-54  # probability at which a normal number is drawn instead of at 0
 
 
 def is_exact() -> bool:
-    """Whether arithmetic is exact here."""
+    """Return whether arithmetic is exact in this context."""
     return _EXACT.get()
 
 
 @contextmanager
 def exact_mode() -> Iterator[None]:
-    """Exact arithmetic in this thread for as long as the block runs."""
+    """Use exact arithmetic in this thread within the `with` block."""
     token = _EXACT.set(True)
     try:
         yield
@@ -42,14 +43,14 @@ def exact_mode() -> Iterator[None]:
 
 
 def set_exact(exact: bool) -> None:
-    """Make arithmetic in this thread what it is in the one that starts it: for workers, which have contexts of their own."""
+    """Set whether arithmetic in this thread is exact, as in the thread that starts it: workers have contexts of their own."""
     _EXACT.set(exact)
 
 
 def product(a: Any, b: Any, out: Array | None = None) -> Array:
-    """a b as `a @ b`: (n, k) by (k, m), (n, k) by (k,), (k,) by (k, m) or (k,) by (k,), into `out` (n, m) if it is given.
+    """Return a b as `a @ b`: (n, k) by (k, m), (n, k) by (k,), (k,) by (k, m) or (k,) by (k,), into `out` (n, m) if given.
 
-    Exact products are those of `fast.exact_product`; CSR matrices are multiplied by SciPy, which adds entry after entry.
+    Exact products are those of `fast.exact_product`; CSR matrices are multiplied by SciPy, which adds the entries in sequence.
     """
     if not _EXACT.get() or hasattr(a, "indptr"):
         plain: Array = a @ b if out is None else np.matmul(a, b, out=out)
@@ -66,30 +67,30 @@ def product(a: Any, b: Any, out: Array | None = None) -> Array:
 
 
 def dot(a: Array, b: Array) -> Array:
-    """Σ a b over all entries of arrays of one shape, a number, as `np.vdot`."""
+    """Return Σ a b over all entries of arrays of one shape, as `np.vdot`."""
     return product(np.ravel(a), np.ravel(b)) if _EXACT.get() else np.asarray(np.vdot(a, b))[()]
 
 
 def exp(x: Any, out: Array | None = None) -> Array:
-    """e^x of numbers (..., n), as `np.exp`."""
+    """Return e^x of numbers (..., n), as `np.exp`."""
     found: Array = _apply_elementwise(fast.exact_exp, x, out) if _EXACT.get() else np.exp(x, out=out)
     return found
 
 
 def log(x: Any, out: Array | None = None) -> Array:
-    """log x of numbers (..., n), as `np.log`."""
+    """Return log x of numbers (..., n), as `np.log`."""
     found: Array = _apply_elementwise(fast.exact_log, x, out) if _EXACT.get() else np.log(x, out=out)
     return found
 
 
 def log1p(x: Any) -> Array:
-    """log(1 + x) of numbers (..., n), as `np.log1p`."""
+    """Return log(1 + x) of numbers (..., n), as `np.log1p`."""
     found: Array = _apply_elementwise(fast.exact_log1p, x, None) if _EXACT.get() else np.log1p(x)
     return found
 
 
 def exp2(x: Array) -> Array:
-    """2^x, (n,) float64, as `np.exp2`."""
+    """Return 2^x, (n,) float64, as `np.exp2`."""
     if not _EXACT.get():
         plain: Array = np.exp2(x)
         return plain
@@ -100,13 +101,13 @@ def exp2(x: Array) -> Array:
 
 
 def hypot(a: float, b: float) -> Array:
-    """√(a² + b²) of two numbers far from overflow, as `np.hypot`."""
+    """Return √(a² + b²) of two numbers far from overflow, as `np.hypot`."""
     found: Array = np.sqrt(a * a + b * b) if _EXACT.get() else np.hypot(a, b)
     return found
 
 
 def power(x: Any, n: int) -> Any:
-    """x^n of a number or of x (..., n), as `x ** n`; the C library's power rounds otherwise where the processor has no fused products."""
+    """Return x^n of a number or of x (..., n), as `x ** n`; the C library rounds differently on processors without fused products."""
     if not _EXACT.get():
         return x**n
     found, square, left = 1.0, x, abs(n)
@@ -116,7 +117,7 @@ def power(x: Any, n: int) -> Any:
 
 
 def tanh(x: Any) -> Array:
-    """tanh x of numbers (..., n), as `np.tanh`."""
+    """Return tanh x of numbers (..., n), as `np.tanh`."""
     if not _EXACT.get():
         plain: Array = np.tanh(x)
         return plain
@@ -127,26 +128,26 @@ def tanh(x: Any) -> Array:
 
 
 def softplus(x: Any) -> Array:
-    """log(1 + e^x) of numbers (..., n)."""
+    """Return log(1 + e^x) of numbers (..., n)."""
     # log(1 + e^x) = max(x, 0) + log(1 + e^{−|x|}): the exponent is never positive.
     found: Array = np.maximum(x, 0.0) + log1p(exp(-np.abs(x)))
     return found
 
 
 def log_add_exp(a: Any, b: Any) -> Array:
-    """log(e^a + e^b) of numbers (..., n), as `np.logaddexp`."""
+    """Return log(e^a + e^b) of numbers (..., n), as `np.logaddexp`."""
     if not _EXACT.get():
         plain: Array = np.logaddexp(a, b)
         return plain
     high, low = np.maximum(a, b), np.minimum(a, b)
     with np.errstate(invalid="ignore"):
-        gap = np.where(high == low, 0.0, low - high)  # two equal infinities have no difference
+        gap = np.where(high == low, 0.0, low - high)  # the difference of two equal infinities is undefined
     found: Array = high + log1p(exp(gap))
     return found
 
 
 def log_sum_exp(x: Array, axis: int = 0, *, keepdims: bool = False) -> Array:
-    """log Σ e^x along an axis of x (..., n), as `np.logaddexp.reduce`."""
+    """Return log Σ e^x along an axis of x (..., n), as `np.logaddexp.reduce`."""
     if not _EXACT.get():
         plain: Array = np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
         return plain
@@ -159,9 +160,9 @@ def log_sum_exp(x: Array, axis: int = 0, *, keepdims: bool = False) -> Array:
 
 
 def standard_normals(generator: np.random.Generator, shape: Any, dtype: type = np.float64) -> Array:
-    """Independent standard normal numbers (..., n), float64 or float32, as `standard_normal`.
+    """Return independent standard normal numbers (..., n), float64 or float32, as `standard_normal`.
 
-    Exact ones are other numbers: the normal quantiles of uniform ones, without the logarithms of the C library.
+    In exact mode the numbers differ: they are normal quantiles of uniform numbers, computed without the C library's logarithms.
     Source: Wichura (1988), algorithm AS 241, relative error 1e-16.
     """
     if not _EXACT.get():
@@ -172,7 +173,7 @@ def standard_normals(generator: np.random.Generator, shape: Any, dtype: type = n
     r = 0.180625 - q * q
     found = np.asarray(q * _rational(r, CENTRAL))
     far = np.abs(q) > 0.425
-    # Beyond, quantiles are ratios in √(−log p) of the nearer tail's probability.
+    # In the tails, quantiles are ratios in √(−log p), where p is the probability of the nearer tail.
     root = np.sqrt(-log(np.maximum(np.minimum(u[far], 1.0 - u[far]), LEAST)))
     tail = np.where(root <= 5.0, _rational(root - 1.6, TAIL), _rational(root - 5.0, EXTREME))
     found[far] = np.copysign(tail, q[far])
@@ -180,7 +181,7 @@ def standard_normals(generator: np.random.Generator, shape: Any, dtype: type = n
     return drawn
 
 
-Coefficients = tuple[tuple[float, ...], tuple[float, ...]]  # of numerator and denominator, highest power first
+Coefficients = tuple[tuple[float, ...], tuple[float, ...]]  # coefficients of numerator and denominator, highest power first
 CENTRAL: Coefficients = (
     (
         *(2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4),
@@ -226,7 +227,7 @@ def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 
 def _apply_elementwise(function: Callable[[Array], None], x: Any, out: Array | None) -> Array:
-    """A function of every entry, in float64 whatever their type; results have that type."""
+    """Apply a function to every entry in float64; results have the type of the entries."""
     given = np.asarray(x)
     work = np.array(given, dtype=np.float64, order="C")
     function(work.reshape(-1))

@@ -1,13 +1,13 @@
-"""Factor analysis: a few factors that all columns share, and noise of its own for every column.
+"""Factor analysis by Newton's method: a few factors shared by all columns, and separate noise for every column.
 
     x = m + Λ f + ε,   f ~ N(0, I_k),   ε ~ N(0, diag Ψ);      Σ = ΛΛ' + Ψ
 
-Given Ψ the likeliest Λ is Ψ^½ U (Θ − I)^½, with the k largest eigenvalues Θ and eigenvectors U of Ψ^−½ S Ψ^−½.  What is left is a function
-of log Ψ alone, which Newton's method with the exact Hessian brings to its minimum in some ten steps, noises at their least included,
-where alternating between Λ and Ψ takes thousands.
+Given Ψ the maximum-likelihood Λ is Ψ^½ U (Θ − I)^½, with the k largest eigenvalues Θ and eigenvectors U of Ψ^−½ S Ψ^−½.  The profile
+likelihood is a function of log Ψ alone.  Newton's method with the exact Hessian minimises its negative in about ten steps, even with
+noises at their least, while alternating between Λ and Ψ takes thousands.
 Source: Jöreskog (1967); Clarke (1970) for the Hessian; Bertsekas (1982) for the bounds; Bartlett (1937).
 
-EM (`em/factor_analysis.py`) climbs the same likelihood by other steps, by which rows with missing values can be learned from; this
+EM (`em/factor/factor_analysis.py`) climbs the same likelihood in other steps, which also work for rows with missing values; this
 method needs the covariance of complete rows.
 """
 
@@ -23,20 +23,20 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ITERATIONS = 200
-SETTLED = 1e-9  # largest slope in the log of a noise variance, nats a row, at which it ends
-LEAST = 1e-6  # noise variance at least, over the column's variance: a column that is a factor itself would have none
-FURTHEST = 2.0  # most that the log of a noise changes in one step
+SETTLED = 1e-9  # convergence: largest gradient in the log of a noise variance, nats per row
+LEAST = 1e-6  # least noise variance relative to the column's variance: a column that is a factor itself would have none
+FURTHEST = 2.0  # largest change of the log of a noise in one step
 SHORTEST = 2.0**-30
-FALLING = 2  # by so much the slope has to fall where rounding hides the value's fall
-FLATTEST = 1e-3  # curvature that a step along the slope counts with at least
-REGULAR = 1e-4  # least eigenvalue of the correlations, below which they are not inverted
-SUFFICIENT = 1e-4  # of the fall that the slope foresees, which a step must bring
-ROUNDING = 1e-12  # of the value, below which falls cannot be seen
+FALLING = 2  # factor by which the gradient must fall where rounding hides the fall of the value
+FLATTEST = 1e-3  # least curvature assumed for a step along the gradient
+REGULAR = 1e-4  # least eigenvalue of the correlations at which they are inverted
+SUFFICIENT = 1e-4  # share of the fall predicted by the gradient that a step must achieve
+ROUNDING = 1e-12  # relative to the value: smaller falls are invisible
 
 
 @dataclass(frozen=True)
 class LowRankPlusDiagonal:
-    """U (D, k) and Θ (k,) descending, as above, and noise variances Ψ (D,)."""
+    """A factor model: U (D, k) and Θ (k,) descending, as defined in the module, and noise variances Ψ (D,)."""
 
     vectors: Array
     values: Array
@@ -44,14 +44,14 @@ class LowRankPlusDiagonal:
 
     @property
     def loadings(self) -> Array:
-        """Λ (D, k)."""
+        """The loadings Λ (D, k)."""
         return np.asarray(np.sqrt(self.noise)[:, np.newaxis] * self.vectors * np.sqrt(self.values - 1.0))
 
 
 def fit_factors(S: Array, count: int) -> LowRankPlusDiagonal:
-    """The likeliest factors of rows with covariance S (D, D), divided by n.
+    """Return the maximum-likelihood factors of rows with covariance S (D, D), divided by n.
 
-    Raises BadUsage for more factors than D columns determine, (D − k)² < D + k; DataError for columns that do not vary or for too few
+    Raises BadUsage for more factors than D columns determine, (D − k)² < D + k; DataError for constant columns or too few
     directions above the noise; NotConverged.
     """
     D, variance = len(S), np.diag(S).copy()
@@ -69,19 +69,19 @@ def fit_factors(S: Array, count: int) -> LowRankPlusDiagonal:
 
 
 def identifiable_factors(columns: int) -> int:
-    """The largest number of factors k that so many columns D determine, (D − k)² ≥ D + k.      Source: Ledermann (1937)."""
-    # A covariance has D(D + 1)/2 numbers; loadings up to a rotation and noises are Dk − k(k − 1)/2 + D.  The first are at least as many
-    # where (D − k)² ≥ D + k.
+    """Return the largest number of factors k that D columns determine, (D − k)² ≥ D + k.      Source: Ledermann (1937)."""
+    # A covariance has D(D + 1)/2 numbers; loadings up to a rotation and noises are Dk − k(k − 1)/2 + D.  The former are at least as many
+    # if (D − k)² ≥ D + k.
     return max(k for k in range(columns) if (columns - k) ** 2 >= columns + k)
 
 
 def maximise_likelihood(S: Array, count: int, least: Array) -> tuple[LowRankPlusDiagonal, bool]:
-    """The likeliest factors of covariance S (D, D) with noise variances of at least `least` (D,) > 0, and whether they settled."""
+    """Return the maximum-likelihood factors of S (D, D) with noise variances of at least `least` (D,) > 0, and whether it converged."""
     lowest = np.log(least)
     x = np.log(np.maximum(_initial_noise(S, count, least), least))
     value, gradient, hessian = _profile_likelihood(S, x, count)
     for _ in range(ITERATIONS):
-        # A noise at its bound that would fall further stays there: the projected slope of the others says whether this is a minimum
+        # A noise that would fall below its bound stays there: the projected gradient of the others says whether this is a minimum
         # (Bertsekas 1982).
         free = ~((x <= lowest) & (gradient > 0))
         if float(np.abs(gradient[free]).max(initial=0.0)) <= SETTLED:
@@ -96,7 +96,7 @@ def maximise_likelihood(S: Array, count: int, least: Array) -> tuple[LowRankPlus
 
 
 def _initial_noise(S: Array, count: int, least: Array) -> Array:
-    """Noises (D,) to start from: what other columns do not say of each, (1 − k / 2D) / (S⁻¹)_ii; half its variance where S is singular.
+    """Return initial noises (D,): (1 − k / 2D) / (S⁻¹)_ii, near the variance given the other columns; half its variance if S is singular.
 
     Source: Jöreskog (1967), sec. 5.
     """
@@ -106,8 +106,8 @@ def _initial_noise(S: Array, count: int, least: Array) -> Array:
     scale = np.sqrt(variance[there])
     correlation = S[np.ix_(there, there)] / np.outer(scale, scale)
     if len(scale) and np.linalg.eigvalsh(correlation)[0] > REGULAR:
-        # 1/(S⁻¹)_ii is the variance that is left of column i when all others are known, an upper bound of its noise; correlations are
-        # inverted in place of S, whose columns may differ in scale.
+        # 1/(S⁻¹)_ii is the variance of column i given all others, an upper bound of its noise.  Correlations are
+        # inverted instead of S, whose columns may differ in scale.
         start[there] = (1 - 0.5 * count / len(S)) * scale**2 / np.diag(np.linalg.inv(correlation))
     return start
 
@@ -115,10 +115,10 @@ def _initial_noise(S: Array, count: int, least: Array) -> Array:
 def _line_search(
     S: Array, x: Array, value: float, gradient: Array, hessian: tuple[Array, Array], free: Array, lowest: Array, count: int
 ) -> tuple[Array, tuple[float, Array, tuple[Array, Array]]] | None:
-    """The next point along a path max(x + t d, lowest), halving t until the value falls, or where rounding hides its fall the slope
-    halves; None where neither does.
+    """Return the next point along the path max(x + t d, lowest), or None if there is none.
 
-    d is Newton's step, or where projecting it leaves no descent that of the Hessian's diagonal.
+    t is halved until the value falls or, where rounding hides its fall, until the gradient halves.
+    d is Newton's step, or that of the Hessian's diagonal if projecting Newton's step leaves no descent.
     """
     for direction in _descent_directions([part[np.ix_(free, free)] for part in hessian], gradient[free]):
         step = np.zeros_like(x)
@@ -140,8 +140,8 @@ def _line_search(
 
 
 def _descent_directions(hessian: list[Array], gradient: Array) -> Iterator[Array]:
-    """Newton's step, that of the semidefinite part of the Hessian (Gauss and Newton's), and that of its diagonal."""
-    from scipy.linalg import cho_factor, cho_solve  # here, since importing it takes longer than most of what needs no factors
+    """Yield Newton's step, the Gauss–Newton step from the semidefinite part of the Hessian, and the step from its diagonal."""
+    from scipy.linalg import cho_factor, cho_solve  # imported here because the import takes longer than most runs that need no factors
 
     for matrix in hessian:
         with contextlib.suppress(np.linalg.LinAlgError):
@@ -150,9 +150,9 @@ def _descent_directions(hessian: list[Array], gradient: Array) -> Iterator[Array
 
 
 def _profile_likelihood(S: Array, x: Array, count: int) -> tuple[float, Array, tuple[Array, Array]]:
-    """−log-likelihood a row (without D/2 log 2π) as a function of x = log Ψ, its slope (D,), and two forms of its curvature (D, D).
+    """Return −log-likelihood per row (without D/2 log 2π) at x = log Ψ, its gradient (D,), and two forms of its Hessian (D, D).
 
-    With β_m, u_m the spectrum of B = Ψ^−½ S Ψ^−½, falling, f = ½ (Σ x + Σ_{m ≤ k} (log β_m + 1) + Σ_{m > k} β_m).
+    With β_m, u_m the spectrum of B = Ψ^−½ S Ψ^−½, descending, f = ½ (Σ x + Σ_{m ≤ k} (log β_m + 1) + Σ_{m > k} β_m).
     From dB/dx_i = −½ (E_i B + B E_i): dβ_m/dx_i = −β_m u_im², so that df/dx_i = ½ Σ_{m > k} (1 − β_m) u_im², and with W_m = u_m u_m'
 
         d²f = ½ Σ_{m, n > k} β_m W_m ∘ W_n + ½ Σ_{m > k} Σ_{n ≤ k} (1 − β_m) (β_n + β_m) / (β_n − β_m) W_m ∘ W_n.
@@ -164,14 +164,14 @@ def _profile_likelihood(S: Array, x: Array, count: int) -> tuple[float, Array, t
     above = np.arange(len(x)) >= len(x) - count
     above &= values > 1.0
     low, high, U, V = values[~above], values[above], vectors[:, ~above], vectors[:, above]
-    # −log p a row is ½ log|Σ| + ½ tr SΣ⁻¹.  With Λ at its best Ψ^−½ΣΨ^−½ has the eigenvalues β_m for m ≤ k and 1 for the others: ½ (Σ x +
+    # −log p per row is ½ log|Σ| + ½ tr SΣ⁻¹.  With the best Λ, Ψ^−½ΣΨ^−½ has the eigenvalues β_m for m ≤ k and 1 for the others: ½ (Σ x +
     # Σ_{m≤k} log β_m) and ½ (k + Σ_{m>k} β_m).
     value = 0.5 * float(x.sum() + np.log(high).sum() + len(high) + low.sum())
     gradient = 0.5 * np.square(U) @ (1.0 - low)
     part = 0.5 * ((U * low) @ U.T) * (U @ U.T)
     whole = part.copy()
     for n, v in zip(high, V.T, strict=True):
-        # Where β_n and β_m meet above 1 they change places, the profile has a kink, and the quotient no bound: it is kept finite.
+        # Where β_n and β_m meet above 1 they swap, the profile has a kink, and the quotient is unbounded: it is kept finite.
         share = (1.0 - low) * (n + low) / np.maximum(n - low, 1e-12 * n)
         whole += 0.5 * ((U * share) @ U.T) * np.outer(v, v)
     return value, gradient, (whole, part)

@@ -1,7 +1,7 @@
-"""Limited-memory BFGS: its two loops, and with them a minimiser as state and step, for smooth functions that are dear to evaluate.
+"""Limited-memory BFGS: the two-loop recursion, and a minimiser in state and step for smooth functions that are expensive to evaluate.
 
-Source: Nocedal & Wright (2006), algorithms 7.4 and 7.5; the step length satisfies the weak Wolfe
-conditions by bisection, where values differ by rounding alone the approximate ones of Hager & Zhang (2005).
+Source: Nocedal & Wright (2006), algorithms 7.4 and 7.5.  The step length satisfies the weak Wolfe conditions by bisection, or, where
+values differ by rounding alone, the approximate ones of Hager & Zhang (2005).
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 MEMORY = 12
-ROUNDING = 1e-14  # of the value, below which a step is judged by slopes alone
+ROUNDING = 1e-14  # relative to the value: smaller changes are invisible, and a step is accepted by its gradient alone
 Function = Callable[[Array], tuple[float, Array]]
 
 
 @dataclass
 class LBFGSState:
-    """x with its value and gradient, and the last changes (k, n) of both, newest last.  stuck  no descent was found."""
+    """A point x with its value and gradient, and the last changes (k, n) of both, newest last.
+
+    stuck  no descent was found.
+    """
 
     x: Array
     value: float
@@ -31,27 +34,27 @@ class LBFGSState:
 
 
 def initial_state(function: Function, x: Array) -> LBFGSState:
-    """At a starting point x (P,)."""
+    """Return the state at an initial point x (P,)."""
     value, gradient = function(x)
     return LBFGSState(x, value, gradient, np.empty((0, len(x))), np.empty((0, len(x))))
 
 
 def lbfgs_step(function: Function, now: LBFGSState) -> LBFGSState:
-    """One step of the method."""
+    """Return the state after one step."""
     direction = -apply_inverse_hessian(now.gradient, now.moves, now.changes, _initial_inverse_hessian(now))
     slope = float(direction @ now.gradient)
     if not slope < 0:
         direction, slope = -now.gradient, -float(now.gradient @ now.gradient)
     length, low, high = 1.0, 0.0, np.inf
     if not len(now.moves):
-        # Nothing is known of the curvature yet: the first step is −g, shortened so that no coordinate moves by more than 1.
+        # Without curvature information the first step is −g, shortened so that no coordinate moves by more than 1.
         length = min(1.0, 1.0 / max(1e-300, float(np.abs(now.gradient).sum())))
     for _ in range(40):
         x = now.x + length * direction
         value, gradient = function(x)
         steepness = float(direction @ gradient)
-        # Of a parabola φ(a) − φ(0) = ½a (φ'(0) + φ'(a)), so that sufficient decrease φ(a) ≤ φ(0) + δa φ'(0), δ = 1e−4, reads
-        # φ'(a) ≤ (2δ − 1) φ'(0): near a minimum, where the difference of values is all rounding, slopes still tell (Hager & Zhang 2005,
+        # For a parabola φ(a) − φ(0) = ½a (φ'(0) + φ'(a)), so that sufficient decrease φ(a) ≤ φ(0) + δa φ'(0), δ = 1e−4, reads
+        # φ'(a) ≤ (2δ − 1) φ'(0): near a minimum, where differences of values are rounding errors, gradients still work (Hager & Zhang 2005,
         # approximate Wolfe conditions).
         level = value <= now.value + ROUNDING * abs(now.value) and steepness <= (2e-4 - 1) * slope
         if not (value <= now.value + 1e-4 * length * slope or level):
@@ -66,17 +69,17 @@ def lbfgs_step(function: Function, now: LBFGSState) -> LBFGSState:
             return LBFGSState(now.x, now.value, now.gradient, now.moves, now.changes, True)
     move, change = x - now.x, gradient - now.gradient
     moves, changes = now.moves, now.changes
-    # A pair with s·y ≤ 0 would make H⁻¹ indefinite; the weak Wolfe condition on slopes ensures s·y > 0 up to rounding.
+    # A pair with s·y ≤ 0 would make H⁻¹ indefinite; the weak Wolfe condition on gradients ensures s·y > 0 up to rounding.
     if float(move @ change) > 1e-16 * float(change @ change):
         moves, changes = np.concatenate([moves, move[None]])[-MEMORY:], np.concatenate([changes, change[None]])[-MEMORY:]
     return LBFGSState(x, value, gradient, moves, changes)
 
 
 def apply_inverse_hessian(gradient: Array, moves: Array, changes: Array, middle: Callable[[Array], Array]) -> Array:
-    """H⁻¹g by the two loops, for a gradient of any shape; pairs along which the slope did not grow, s·y ≤ 0, are passed over.
+    """Return H⁻¹g by the two-loop recursion, for a gradient of any shape; pairs with s·y ≤ 0 are ignored.
 
     moves, changes  (k, …) last steps s and the gradient's changes y along them, newest last.
-    middle          H₀⁻¹q, what is known of the curvature without them.
+    middle          the function q ↦ H₀⁻¹q, the curvature without these pairs.
 
     BFGS: H⁻¹ ← (I − s y'/s·y) H⁻¹ (I − y s'/s·y) + s s'/s·y.  Applied to g from the newest pair to the oldest, the factors on the
     right make q ← q − α y with α = s·q/s·y; after H₀⁻¹ those on the left, and the last terms, make r ← r + (α − y·r/s·y) s.
@@ -96,12 +99,12 @@ def apply_inverse_hessian(gradient: Array, moves: Array, changes: Array, middle:
 
 
 def _inner_product(a: Array, b: Array) -> float:
-    """a·b; of matrices the sum of a_ij b_ij."""
+    """Return a·b; for matrices the sum of a_ij b_ij."""
     return float(a @ b) if a.ndim == 1 else float((a * b).sum())
 
 
 def _initial_inverse_hessian(now: LBFGSState) -> Callable[[Array], Array]:
-    """H₀ = (y·y/s·y) I of the newest pair.      Source: Nocedal & Wright (2006), eq. 7.20."""
+    """Return H₀⁻¹ as a function, with H₀⁻¹ = (s·y/y·y) I of the newest pair.      Source: Nocedal & Wright (2006), eq. 7.20."""
 
     def middle(q: Array) -> Array:
         if len(now.moves):

@@ -1,4 +1,4 @@
-"""The nearest training row, of two-state data or of real ones: the baseline of every classifier here."""
+"""Nearest training rows of binary or real data: the baseline of every classifier here."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import SelectedRows
 from herdcli.schema import Array
 
-BLOCK = 1 << 21  # distances in one block: 8 MB
-REFERENCES = 1 << 12  # reference rows that are in float32 at one time
-PART = 512  # rows of one thread at one time
+BLOCK = 1 << 21  # distances computed at one time: 8 MB
+REFERENCES = 1 << 12  # reference rows that are converted to float32 at one time
+PART = 512  # rows per thread at one time
 
 
 def nearest_rows(rows: Array, references: Array | SelectedRows) -> Array:
-    """Index of the reference nearest to each row under Manhattan distance; the lowest index wins ties.
+    """Return the index of the reference nearest to each row in Manhattan distance; the lowest index wins ties.
 
-    rows (n, D) and references (m, D), both of two-state units: 0/1, bool or ±1 (any value > 0 is "on").
+    rows (n, D) and references (m, D), both of binary units: 0/1, bool or ±1 (any value > 0 is "on").
     Returns (n,) int64.  Distances come from matrix products block by block and are exact integers.
     """
     if not len(references):
@@ -45,7 +45,7 @@ def nearest_rows(rows: Array, references: Array | SelectedRows) -> Array:
 
 
 def nearest_rows_parallel(rows: Array | SelectedRows, references: Array | SelectedRows, map: Callable[..., Iterable[Any]] = map) -> Array:
-    """The same as `nearest_rows`, (n,) of rows (n, D), of parts of the rows that `map` may give to threads."""
+    """Return `nearest_rows` (n,) of rows (n, D), computed for parts of the rows that `map` may distribute to threads."""
     ends = np.linspace(0, len(rows), max(1, len(rows) // PART) + 1).astype(int)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
     found: Array = np.concatenate(list(map(lambda part: nearest_rows(rows[part], references), parts)))
@@ -53,7 +53,7 @@ def nearest_rows_parallel(rows: Array | SelectedRows, references: Array | Select
 
 
 def nearest_rows_euclidean(rows: Array | SelectedRows, references: Array | SelectedRows) -> Array:
-    """Index of the reference nearest to each row under Euclidean distance; rows (n, D), references (m, D), returns (n,) int64."""
+    """Return the index of the reference nearest to each row in Euclidean distance, (n,) int64, for rows (n, D), references (m, D)."""
     if not len(references):
         raise ValueError("there are no reference rows")
     found, least = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), np.inf)

@@ -1,4 +1,4 @@
-"""Rows that several computations share: taken from one matrix, dense or CSR, when they are asked for."""
+"""Rows shared by several computations: selected from one matrix, dense or CSR, when they are accessed."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from herdcli.numerics.streamed_rows import StreamedRows
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-BLOCK = 1 << 18  # entries that are looked at together
+BLOCK = 1 << 18  # entries examined at one time
 
 
 def is_sparse(rows: Any) -> bool:
-    """Is it a CSR matrix?"""
+    """Return whether rows are a CSR matrix."""
     return hasattr(rows, "indptr")
 
 
 def as_dense(rows: Any) -> Array:
-    """Rows (n, D) as an array; those of a CSR matrix are copied."""
+    """Return rows (n, D) as an array; those of a CSR matrix are copied."""
     found: Array = rows.toarray() if is_sparse(rows) else rows
     return found
 
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Rows (n, D) of a matrix (N, D), dense or CSR, gathered when they are asked for: base[index] as an array."""
+    """Selected rows (n, D) of a matrix (N, D), dense or CSR, which are copied on access: base[index] as an array."""
 
     base: Any
     index: Array
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, D)."""
+        """The shape (n, D)."""
         return len(self.index), self.base.shape[1]
 
     @property
@@ -47,7 +47,7 @@ class SelectedRows:
         return len(self.index)
 
     def stored(self, chosen: Array | slice) -> Any:
-        """Some of the rows, (m, D), as they are stored, dense or CSR."""
+        """Return some of the rows, (m, D), as they are stored, dense or CSR."""
         return self.base[self.index[chosen]]
 
     def __getitem__(self, chosen: Array | slice) -> Array:
@@ -55,18 +55,18 @@ class SelectedRows:
 
 
 def select_rows(rows: Any, chosen: Array | slice) -> Any:
-    """Some rows of a matrix (n, D), dense or CSR, of rows selected from one, or of rows that are read, as they are stored."""
+    """Return some rows of a matrix (n, D), dense or CSR, of selected rows or of streamed rows, as they are stored."""
     return rows.stored(chosen) if isinstance(rows, (SelectedRows, StreamedRows)) else rows[chosen]
 
 
 def row_slices(rows: Any, width: int = 0) -> Iterator[slice]:
-    """Slices of rows (n, D), each of about BLOCK entries.  width  entries that are made of each row besides."""
+    """Return slices of rows (n, D), each of about BLOCK entries.  width  additional entries computed for each row."""
     step = max(1, BLOCK // max(1, rows.shape[1] + width))
     return (slice(start, min(start + step, rows.shape[0])) for start in range(0, rows.shape[0], step))
 
 
 def column_sums(rows: Any) -> Array:
-    """Σ over rows (n, D) of each column, (D,): int64 of integers, which is exact, float64 of others."""
+    """Return the sum of each column of rows (n, D), (D,): int64 for integers, which is exact, float64 otherwise."""
     total = np.zeros(rows.shape[1], dtype=np.int64 if rows.dtype.kind in "iub" else np.float64)
     for block in row_slices(rows):
         total += np.asarray(select_rows(rows, block).sum(axis=0, dtype=total.dtype)).reshape(-1)

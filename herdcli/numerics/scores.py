@@ -1,4 +1,4 @@
-"""Energies made comparable: standardised by what training rows have, averaged along a run, aligned across folds."""
+"""Comparable energies: standardised by those of training rows, averaged along a run, aligned across folds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from herdcli.schema import Array, array, require_index
 class Scores:
     """Energies of rows under the model of each class, from which classes are predicted.
 
-    They are free energies of finished models, or averages of standardised energies along a run.  Rows of split 0 are
-    training rows: of rbm scored by models that did not see them (cross-fitting), of herding by the runs they drove.
+    They are free energies of fitted models, or averages of standardised energies along a run.  Rows of split 0 are
+    training rows.  An rbm scores them with models that were not fitted to them (cross-fitting), herding with the runs they drove.
     """
 
     energy: Array = array("n C", "energy of each row under each class's model", kind="f", finite=True)
@@ -24,7 +24,7 @@ class Scores:
     majority: int = 0  # the class most frequent among the training rows
 
     def require_classes(self, count: int, *, runs: int | None = None) -> None:
-        """Raise DataError unless there is a column for each of so many models, or of the `runs` at hand, and the classes are theirs."""
+        """Raise DataError unless there is a column for each of `count` models, or of `runs`, and the classes are valid."""
         runs = count if runs is None else runs
         if self.energy.shape[1] != runs:
             raise DataError(f"/scores/energy has {self.energy.shape[1]} columns, there are {runs} models")
@@ -35,10 +35,10 @@ class Scores:
 
 
 def standardise_energies(energy: Array, training: Array) -> Array:
-    """(energy − mean) / sd with mean and population sd of `training` over its first axis, per column.
+    """Return (energy − mean) / sd with mean and population sd of `training` over its first axis, per column.
 
     energy (n, ...) and training (t, ...), integer or float; returns float64 like energy.  A column that
-    does not vary over the training rows is only centred.
+    is constant over the training rows is only centred.
     """
     centre = training.mean(axis=0, dtype=np.float64)
     spread = training.std(axis=0, dtype=np.float64)
@@ -47,7 +47,7 @@ def standardise_energies(energy: Array, training: Array) -> Array:
 
 
 def accumulate_energies(total: Array, energy: Array, training: Array) -> None:
-    """total += energy standardised by this iteration's training energies; divide by the iterations at the end.
+    """Add energies, standardised by this iteration's training energies, to `total`; divide by the iterations at the end.
 
     total, energy (n,) or (n, C).  Source: Welling (2009), sec. 10: energies averaged over the second half of the run.
     """
@@ -55,13 +55,13 @@ def accumulate_energies(total: Array, energy: Array, training: Array) -> None:
 
 
 def align_energies(energy: Array, shared: Array, reference: Array) -> Array:
-    """Energies of one fold's models moved to the scale of the final models.
+    """Return energies of one fold's models on the scale of the final models.
 
-    Free energies of two fits differ by an unknown constant (their log Z), which the rows both fits have not
-    seen reveal.  energy (n, C) under the fold's models; shared (r, C) energies of such rows under the same models;
+    Free energies of two fits differ by an unknown constant, their log Z, which rows that neither fit has seen
+    reveal.  energy (n, C) under the fold's models; shared (r, C) energies of such rows under the same models;
     reference (r, C) of the same rows under the final models.  Returns (n, C) float64.
     """
-    # −F(v) − log Z is the log-likelihood: a fold's free energies are those of the final model plus log Z of the one less that of the other,
-    # which the mean difference over rows that both have not seen estimates.
+    # −F(v) − log Z is the log-likelihood: a fold's free energies equal those of the final model plus a difference of log Z,
+    # which the mean difference over rows that neither has seen estimates.
     result: Array = energy + (reference - shared).mean(axis=0, dtype=np.float64)
     return result

@@ -1,8 +1,8 @@
-"""Rows that are too many for memory: read in blocks, and gone through in shuffled blocks.
+"""Rows that are too many for memory: read in blocks, and passed over in shuffled blocks.
 
-A pass takes the blocks in a drawn order, WINDOW of them at a time, and the rows of such a window in a drawn order.  Two windows are in
-memory, so that what is held does not depend on how many rows there are.  Which rows a pass takes when is a function of the generators it
-is given and of the rows' number and size, not of what was read before: a run that goes on from a checkpoint takes the same.
+A pass takes the blocks in random order, WINDOW of them at a time, and the rows of such a window in random order.  Two windows are in
+memory, so the memory needed does not depend on the number of rows.  The order of a pass is a function of the given generators and of
+the rows' number and size, not of earlier reads: a run resumed from a checkpoint uses the same order.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-BLOCK_BYTES = 1 << 20  # of a block, about
-WINDOW = 32  # blocks whose rows are shuffled together
+BLOCK_BYTES = 1 << 20  # approximate bytes of a block
+WINDOW = 32  # number of blocks whose rows are shuffled together
 
-Draw = Callable[[int], np.random.Generator]  # of the order of blocks (0), and of the rows of window w (w + 1)
+Draw = Callable[[int], np.random.Generator]  # generator for the order of blocks (0), and for the rows of window w (w + 1)
 
 
 class StoredMatrix(Protocol):
@@ -28,7 +28,7 @@ class StoredMatrix(Protocol):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, D)."""
+        """The shape (N, D)."""
         ...
 
     @property
@@ -37,13 +37,13 @@ class StoredMatrix(Protocol):
         ...
 
     def __getitem__(self, rows: slice) -> Array:
-        """A stretch of rows."""
+        """Return a range of rows."""
         ...
 
 
 @dataclass(frozen=True)
 class MappedMatrix:
-    """A matrix with other values: float64 that `function` makes of each stretch of rows."""
+    """A matrix of transformed values: float64 that `function` computes from each range of rows."""
 
     base: StoredMatrix
     function: Callable[[Array], Array]
@@ -51,7 +51,7 @@ class MappedMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, D)."""
+        """The shape (N, D)."""
         return self.base.shape
 
     def __getitem__(self, rows: slice) -> Array:
@@ -60,7 +60,7 @@ class MappedMatrix:
 
 @dataclass
 class _BlockCache:
-    """The blocks that are in memory: `rows` has a place for each, `held` the block in each place (−1: none), `place` the place of each."""
+    """The blocks in memory: `rows` has a slot for each, `held` the block in each slot (−1: none), `place` the slot of each block."""
 
     rows: Array
     held: Array
@@ -71,16 +71,16 @@ class _BlockCache:
 
 @dataclass(frozen=True)
 class StreamedRows:
-    """The rows (n, D) of a matrix (N, D) whose part (N,) of the split is `part`, read when they are asked for.
+    """The rows (n, D) of a matrix (N, D) whose part (N,) of the split is `part`, read on access.
 
-    size  rows of the matrix in a block; 0: so many as make BLOCK_BYTES.
+    size  rows of the matrix per block; 0: as many as take BLOCK_BYTES.
     """
 
     base: StoredMatrix
     split: Array
     part: int
     size: int = 0
-    starts: Array = field(init=False, repr=False, compare=False)  # (B + 1,) the number of the first row of each block, and n
+    starts: Array = field(init=False, repr=False, compare=False)  # (B + 1,) the index of the first row of each block, and n
     _room: list[_BlockCache] = field(default_factory=list, init=False, repr=False, compare=False)
     _spread: dict[tuple[int, int, int], Array] = field(default_factory=dict, init=False, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
@@ -93,7 +93,7 @@ class StreamedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, D)."""
+        """The shape (n, D)."""
         return int(self.starts[-1]), self.base.shape[1]
 
     @property
@@ -106,11 +106,11 @@ class StreamedRows:
 
     @property
     def memory(self) -> int:
-        """Bytes of the blocks that are held."""
+        """The bytes of the blocks in memory."""
         return min(2 * WINDOW, len(self.starts) - 1) * self.size * self.shape[1] * self.dtype.itemsize
 
     def stored(self, chosen: Array | slice) -> Array:
-        """Some of the rows, (m, D), by their numbers or as a slice; those of a slice with a step are kept."""
+        """Return some of the rows, (m, D), by their indices or as a slice; those of a slice with a step are cached."""
         if not isinstance(chosen, slice):
             return self._taken(np.asarray(chosen))
         start, stop, step = chosen.indices(len(self))
@@ -147,7 +147,7 @@ class StreamedRows:
         return self._room[0]
 
     def _read(self, room: _BlockCache, block: int) -> None:
-        """Read a block into the place of the one that has been there longest."""
+        """Read a block into the slot of the oldest one."""
         at = room.next
         if room.held[at] >= 0:
             room.place[room.held[at]] = -1
@@ -159,24 +159,24 @@ class StreamedRows:
         room.held[at], room.place[block], room.next = block, at, (at + 1) % len(room.held)
 
     def among(self, chosen: Array) -> StreamedRows:
-        """Those of the rows (n,) bool that are chosen."""
+        """Return the chosen rows (n,) bool as streamed rows."""
         own = np.zeros(len(self.split), dtype=np.uint8)
         own[np.flatnonzero(self.split == self.part)[chosen]] = 1
         return StreamedRows(self.base, own, 1, self.size)
 
     def mapped(self, function: Callable[[Array], Array]) -> StreamedRows:
-        """The rows with other values, made block by block."""
+        """Return the rows with values transformed block by block."""
         return StreamedRows(MappedMatrix(self.base, function), self.split, self.part, self.size)
 
     def shuffled(self, draw: Draw) -> ShuffledOrder:
-        """The order of one pass."""
+        """Return the row order of one pass."""
         return ShuffledOrder(self.starts, draw)
 
 
 class ShuffledOrder:
-    """The rows' numbers in the order of one pass: of windows of shuffled blocks, each shuffled in itself.
+    """The row indices in the order of one pass: windows of shuffled blocks, with the rows of each window shuffled.
 
-    starts  (B + 1,) of Streamed.
+    starts  (B + 1,) of `StreamedRows`.
     """
 
     def __init__(self, starts: Array, draw: Draw) -> None:
@@ -190,7 +190,7 @@ class ShuffledOrder:
         return int(self._starts[-1])
 
     def __getitem__(self, chosen: slice) -> Array:
-        """Some numbers that follow each other in the order, (m,)."""
+        """Return consecutive indices of the order, (m,)."""
         start, stop, _ = chosen.indices(len(self))
         found = [np.empty(0, dtype=np.int64)]
         while start < stop:

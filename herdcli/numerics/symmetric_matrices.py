@@ -1,7 +1,7 @@
-"""Factors of symmetric matrices and what is solved with them: by LAPACK, or under `exact_arithmetic.exactly` in one order on every machine.
+"""Factors and linear solutions of symmetric matrices: by LAPACK, or under `exact_arithmetic.exact_mode` in one order on every machine.
 
-The exact ones are made of entrywise operations alone, each rounded once: Cholesky's factor column by column, triangular systems by
-substitution, eigenvalues by Jacobi rotations of disjoint pairs.  They are meant for matrices of some hundred rows.
+The exact ones use entrywise operations alone, each rounded once: Cholesky's factor column by column, triangular systems by
+substitution, eigenvalues by Jacobi rotations of disjoint pairs.  They are meant for matrices of up to some hundred rows.
 Source: Golub & Van Loan (2013), alg. 4.2.2, 3.1.3 and sec. 8.5.5 for the parallel order of rotations.
 """
 
@@ -13,12 +13,12 @@ from herdcli.errors import Diverged
 from herdcli.numerics import exact_arithmetic
 from herdcli.schema import Array
 
-SWEEPS = 40  # of rotations, each over all pairs; convergence is quadratic and takes about ten
+SWEEPS = 40  # sweeps of rotations over all pairs; convergence is quadratic and takes about ten
 ROUNDING = 2.0**-53
 
 
 def solve_lower(L: Array, right: Array, *, transposed: bool = False) -> Array:
-    """L⁻¹ right, or L'⁻¹ right, for L (n, n) lower triangular and right (n,) or (n, m); as `scipy.linalg.solve_triangular`."""
+    """Return L⁻¹ right, or L'⁻¹ right, for L (n, n) lower triangular and right (n,) or (n, m); as `scipy.linalg.solve_triangular`."""
     if not exact_arithmetic.is_exact():
         from scipy.linalg import solve_triangular
 
@@ -26,7 +26,7 @@ def solve_lower(L: Array, right: Array, *, transposed: bool = False) -> Array:
         return found
     left = np.array(right, dtype=np.float64)
     for j in range(len(L))[:: -1 if transposed else 1]:
-        # Row j is done; what it contributes is taken from all rows that are not.
+        # Row j is solved; its contribution is subtracted from all rows that are not.
         left[j] /= L[j, j]
         rest, column = (slice(0, j), L[j, :j]) if transposed else (slice(j + 1, None), L[j + 1 :, j])
         left[rest] -= np.multiply.outer(column, left[j])
@@ -34,7 +34,7 @@ def solve_lower(L: Array, right: Array, *, transposed: bool = False) -> Array:
 
 
 def cholesky(matrix: Array) -> Array:
-    """L (n, n), lower triangular, with L L' = matrix (n, n).  Raises LinAlgError unless it is positive definite."""
+    """Return L (n, n), lower triangular, with L L' = matrix (n, n).  Raises LinAlgError unless it is positive definite."""
     if not exact_arithmetic.is_exact():
         found: Array = np.linalg.cholesky(matrix)
         return found
@@ -43,13 +43,13 @@ def cholesky(matrix: Array) -> Array:
         if not left[j, j] > 0:
             raise np.linalg.LinAlgError("the matrix is not positive definite")
         factor[j:, j] = left[j:, j] / np.sqrt(left[j, j])
-        # What is left over is the Schur complement, of which only the lower part is read.
+        # The remainder is the Schur complement, of which only the lower part is read.
         left[j + 1 :, j + 1 :] -= np.multiply.outer(factor[j + 1 :, j], factor[j + 1 :, j])
     return factor
 
 
 def solve_definite(matrix: Array, right: Array) -> Array:
-    """matrix⁻¹ right for a positive definite matrix (n, n) and right (n,), as `np.linalg.solve`."""
+    """Return matrix⁻¹ right for a positive definite matrix (n, n) and right (n,), as `np.linalg.solve`."""
     if not exact_arithmetic.is_exact():
         found: Array = np.linalg.solve(matrix, right)
         return found
@@ -58,19 +58,19 @@ def solve_definite(matrix: Array, right: Array) -> Array:
 
 
 def inverse_definite(matrix: Array) -> Array:
-    """matrix⁻¹ of a positive definite matrix (n, n), as `np.linalg.inv`."""
+    """Return the inverse of a positive definite matrix (n, n), as `np.linalg.inv`."""
     return solve_definite(matrix, np.eye(len(matrix))) if exact_arithmetic.is_exact() else np.linalg.inv(matrix)
 
 
 def log_determinant(matrix: Array) -> float:
-    """log |matrix| of a positive definite matrix (n, n), as `np.linalg.slogdet`."""
+    """Return log |matrix| of a positive definite matrix (n, n), as `np.linalg.slogdet`."""
     if not exact_arithmetic.is_exact():
         return float(np.linalg.slogdet(matrix)[1])
     return 2.0 * float(exact_arithmetic.log(np.diag(cholesky(matrix))).sum())
 
 
 def _require_finite(matrix: Array) -> Array:
-    """The matrix.  Raises Diverged where it is not finite: LAPACK's singular values (xGESDD, xGELSD) do not return from infinite rows."""
+    """Return the matrix.  Raises Diverged if it is not finite: LAPACK's xGESDD and xGELSD do not return for infinite entries."""
     if not np.isfinite(matrix).all():
         hint = "values that are too large or too small came in"
         raise Diverged("a matrix with values that are not finite has no singular values", hint=hint)
@@ -78,20 +78,21 @@ def _require_finite(matrix: Array) -> Array:
 
 
 def singular_values(matrix: Array) -> tuple[Array, Array, Array]:
-    """U (n, k), s (k,), V' (k, m) of a matrix (n, m) = U diag(s) V', k = min(n, m).  Raises Diverged unless it is finite."""
+    """Return U (n, k), s (k,), V' (k, m) of a matrix (n, m) = U diag(s) V', k = min(n, m).  Raises Diverged unless it is finite."""
     left, values, right = np.linalg.svd(_require_finite(matrix), full_matrices=False)
     return left, values, right
 
 
 def pseudoinverse(matrix: Array) -> Array:
-    """The Moore-Penrose inverse (m, n) of a matrix (n, m).  Raises Diverged unless it is finite."""
+    """Return the Moore-Penrose inverse (m, n) of a matrix (n, m).  Raises Diverged unless it is finite."""
     found: Array = np.linalg.pinv(_require_finite(matrix))
     return found
 
 
 def least_squares(matrix: Array, right: Array, *, rcond: float | None = None) -> tuple[Array, int]:
-    """The shortest x of least |matrix x − right|, and the rank of matrix (n, m); singular values below rcond times the largest count as 0.
+    """Return the shortest x that minimises |matrix x − right|, and the rank of matrix (n, m).
 
+    Singular values below rcond times the largest count as 0.
     right (n,) or (n, r).  Raises Diverged unless both are finite.
     """
     solution, _, rank, _ = np.linalg.lstsq(_require_finite(matrix), _require_finite(right), rcond=rcond)
@@ -99,23 +100,23 @@ def least_squares(matrix: Array, right: Array, *, rcond: float | None = None) ->
 
 
 def spectral_norm(matrix: Array) -> float:
-    """The largest singular value of a matrix (n, m), as `np.linalg.norm(matrix, 2)`.  Raises Diverged unless it is finite."""
+    """Return the largest singular value of a matrix (n, m), as `np.linalg.norm(matrix, 2)`.  Raises Diverged unless it is finite."""
     if not exact_arithmetic.is_exact():
         return float(np.linalg.norm(_require_finite(matrix), 2))
     return float(np.sqrt(_smaller_gram(matrix)[1].max(initial=0.0)))
 
 
 def frobenius_norm(matrix: Array) -> float:
-    """√Σ x² of a matrix (n, m), as `np.linalg.norm(matrix)`."""
+    """Return √Σ x² of a matrix (n, m), as `np.linalg.norm(matrix)`."""
     return float(np.sqrt(exact_arithmetic.dot(matrix, matrix))) if exact_arithmetic.is_exact() else float(np.linalg.norm(matrix))
 
 
 def bound_singular_values(matrix: Array, largest: float) -> Array | None:
-    """The nearest matrix (n, m) to one of that shape whose singular values are at most `largest`; None for one that has no larger ones."""
+    """Return the matrix nearest to one (n, m) with singular values of at most `largest`; None if it has no larger ones."""
     if not exact_arithmetic.is_exact():
         left, values, right = singular_values(matrix)
         return np.asarray((left * np.minimum(values, largest)) @ right) if values[0] > largest else None
-    # With W = U S V', U min(S, l) V' is W V min(1, l/S) V': the smaller Gram matrix gives V, and U likewise of W'.
+    # With W = U S V', U min(S, l) V' is W V min(1, l/S) V': the smaller Gram matrix gives V, and U in the same way from W'.
     turned = matrix.shape[0] < matrix.shape[1]
     W, (vectors, squares) = matrix.T if turned else matrix, _smaller_gram(matrix)
     values = np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
@@ -127,19 +128,19 @@ def bound_singular_values(matrix: Array, largest: float) -> Array | None:
 
 
 def _smaller_gram(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvectors (k, k) and eigenvalues (k,) of W'W or of WW', whichever is the smaller, k = min(n, m)."""
+    """Return eigenvectors (k, k) and eigenvalues (k,) of W'W or of WW', whichever is smaller, k = min(n, m)."""
     W = np.asarray(matrix.T if matrix.shape[0] < matrix.shape[1] else matrix, dtype=np.float64)
     squares, vectors = eigenvectors(exact_arithmetic.product(W.T, W))
     return vectors, squares
 
 
 def eigenvalues(matrix: Array) -> Array:
-    """(n,) eigenvalues of a symmetric matrix (n, n) in ascending order, as `np.linalg.eigvalsh`."""
+    """Return the eigenvalues (n,) of a symmetric matrix (n, n) in ascending order, as `np.linalg.eigvalsh`."""
     return np.sort(_jacobi_rotations(matrix, None)) if exact_arithmetic.is_exact() else np.linalg.eigvalsh(matrix)
 
 
 def eigenvectors(matrix: Array) -> tuple[Array, Array]:
-    """(n,) eigenvalues of a symmetric matrix (n, n) in ascending order and (n, n) eigenvectors as columns, as `np.linalg.eigh`."""
+    """Return eigenvalues (n,) of a symmetric matrix (n, n) in ascending order and eigenvectors (n, n) in columns, as `np.linalg.eigh`."""
     if not exact_arithmetic.is_exact():
         values, vectors = np.linalg.eigh(matrix)
         return values, vectors
@@ -150,7 +151,7 @@ def eigenvectors(matrix: Array) -> tuple[Array, Array]:
 
 
 def _jacobi_rotations(matrix: Array, vectors: Array | None) -> Array:
-    """(n,) the diagonal that rotations leave of a symmetric matrix (n, n); those are gathered in `vectors` (n, n)."""
+    """Return the diagonal (n,) of a symmetric matrix (n, n) after rotations, which are accumulated in `vectors` (n, n)."""
     A = np.array(matrix, dtype=np.float64)
     n = len(A)
     for _ in range(SWEEPS):
@@ -167,9 +168,9 @@ def _jacobi_rotations(matrix: Array, vectors: Array | None) -> Array:
 
 
 def _rotation_angles(A: Array, p: Array, q: Array) -> tuple[Array, Array]:
-    """Cosines and sines that make A[p, q] vanish, pair by pair."""
+    """Return cosines and sines that make A[p, q] vanish, pair by pair."""
     off, gap = A[p, q], A[q, q] - A[p, p]
-    # With t = tan φ the entry is t² off + t gap − off = 0 up to cos² φ; of the two roots the smaller, which converges.
+    # With t = tan φ the entry is t² off + t gap − off = 0 up to cos² φ; the smaller of the two roots converges.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         theta = gap / (2.0 * off)
         t = np.copysign(1.0, theta) / (np.abs(theta) + np.sqrt(theta * theta + 1.0))
@@ -179,7 +180,7 @@ def _rotation_angles(A: Array, p: Array, q: Array) -> tuple[Array, Array]:
 
 
 def _tournament_rounds(n: int) -> list[tuple[Array, Array]]:
-    """All pairs p < q of n numbers in rounds of disjoint ones: a round-robin tournament, where of an odd number one sits out."""
+    """Return all pairs p < q of n numbers in rounds of disjoint pairs: a round-robin tournament, with a bye if n is odd."""
     seats = list(range(n + n % 2))
     half, found = len(seats) // 2, []
     for _ in range(len(seats) - 1):

@@ -1,4 +1,4 @@
-"""Rows of grey values or real numbers as rows of zeros and ones: drawn once, or cut column by column."""
+"""Binarization of grey values or real numbers, at random or by a threshold for each column."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-BLOCK = 1024  # rows that are drawn together; their bits are a function of (seed, number of the block)
+BLOCK = 1024  # rows sampled together; their bits are a function of (seed, block index)
 
 
 def drawn(X: Array, limits: tuple[float, float], seed: int) -> Array:
-    """uint8 (n, D), 1 with the probability (x − low)/(high − low) of the rows X (n, D), whose values are within the limits (low, high).
+    """Sample uint8 (n, D), 1 with probability (x − low)/(high − low), from rows X (n, D) with values within the limits (low, high).
 
-    Source: Salakhutdinov & Murray (2008), sec. 5.2, who draw the digits once and keep them.
+    Source: Salakhutdinov & Murray (2008), sec. 5.2, who binarize the digits once and keep them.
     """
     low, high = limits
     on = np.empty(X.shape, dtype=np.uint8)
@@ -25,10 +25,10 @@ def drawn(X: Array, limits: tuple[float, float], seed: int) -> Array:
 
 
 def cuts(X: Array) -> Array:
-    """The values (D,) that divide the columns of X (n, D) nearest to halves: about as many rows are at or above one as below it.
+    """Return thresholds (D,) that divide each column of X (n, D) most evenly: about as many rows are at or above one as below it.
 
-    A column's cut is one of its values.  It is its upper median, or the next value above that where the share of rows from there
-    upwards is nearer to a half and not zero: a column of zeros and ones is cut at 1.
+    A column's threshold is one of its values.  It is the upper median, or the next larger value if the share of rows at or above that
+    is closer to a half and not zero: a column of zeros and ones has the threshold 1.
     """
     found = np.empty(X.shape[1], dtype=X.dtype)
     for number, column in enumerate(X.T):
@@ -41,5 +41,5 @@ def cuts(X: Array) -> Array:
 
 
 def at_or_above(X: Array, least: Array) -> Array:
-    """uint8 (n, D), 1 where a value of X (n, D) is at or above the one of its column in least (D,)."""
+    """Return uint8 (n, D), 1 where a value of X (n, D) is at or above the threshold of its column in least (D,)."""
     return np.greater_equal(X, least).astype(np.uint8)

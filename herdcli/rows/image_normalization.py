@@ -1,7 +1,7 @@
-"""Rows as images made comparable without hand work: block means, an oval mask, one common histogram.
+"""Normalisation of images without manual work: block means, an oval mask, one common histogram.
 
 Source: Teh (2003), sec. 3.4, steps d (subsample), e (mask) and f (equalise) of the normalisation of faces; locating the
-eyes (a to c) is done by hand there and not here.
+eyes (a to c) is done by hand there and is not done here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from herdcli.schema import Array
 
 
 def subsampled(X: Array, shape: tuple[int, int], factor: int) -> Array:
-    """Means of factor × factor blocks of images X (n, h·w) with `shape` (h, w): (n, h·w / factor²) float32.
+    """Return the means (n, h·w / factor²) float32 of factor × factor blocks of images X (n, h·w) with `shape` (h, w).
 
     Raises DataError unless the factor divides both sides.
     """
@@ -26,7 +26,7 @@ def subsampled(X: Array, shape: tuple[int, int], factor: int) -> Array:
 
 
 def ellipse(shape: tuple[int, int], across: float = 1.0, down: float = 1.0) -> Array:
-    """Pixels (h·w,) bool whose centres lie in a centred ellipse; its axes are shares `across` of the width, `down` of the height."""
+    """Return the pixels (h·w,) bool whose centres lie in a centred ellipse with axes `across` · width and `down` · height."""
     height, width = shape
     y = (np.arange(height) + 0.5) / height * 2 - 1
     x = (np.arange(width) + 0.5) / width * 2 - 1
@@ -35,15 +35,15 @@ def ellipse(shape: tuple[int, int], across: float = 1.0, down: float = 1.0) -> A
 
 
 def masked(X: Array, mask: Array, outside: float) -> Array:
-    """Rows (n, D) with the pixels that are not in `mask` (D,) set to one value, so that they say nothing of a row."""
+    """Return rows (n, D) with the pixels outside `mask` (D,) set to one value, so that they carry no information."""
     return np.where(mask, X, np.asarray(outside, dtype=X.dtype))
 
 
 def equalized(X: Array, mask: Array) -> Array:
-    """Rows (n, D) whose pixels inside `mask` (D,) all get the histogram of those of all rows, in float32.
+    """Return rows (n, D) in float32 in which the pixels inside `mask` (D,) have the common histogram of all rows.
 
-    The pixel of rank r in its row gets the mean of the r-th n values among the sorted values of all rows; pixels of equal value
-    share the mean of what their ranks would get, so that no order is invented.  Pixels outside stay.
+    The pixel of rank r in its row gets the mean of the r-th n values among the sorted values of all rows.  Pixels of equal value
+    share the mean of the values for their ranks, so that no order is invented.  Pixels outside the mask do not change.
     """
     result = X.astype(np.float32)
     inside = result[:, mask]

@@ -1,4 +1,4 @@
-"""Mixing matrices A (d, s) of instantaneous mixtures, x = A s: drawn, regular, or told from sources and mixtures."""
+"""Mixing matrices A (d, s) of instantaneous mixtures, x = A s: random, regular, or estimated from sources and mixtures."""
 
 from __future__ import annotations
 
@@ -11,35 +11,38 @@ from herdcli.schema import Array
 
 
 def random(sources: int, *, seed: int) -> Array:
-    """A square matrix of independent standard normal entries."""
+    """Return a square matrix of independent standard normal entries."""
     return generator(seed, Stream.MIXING).standard_normal((sources, sources))
 
 
 def instamix(sources: int, b: float) -> Array:
-    """1 on the diagonal and ((1 − b)/(1 + b))² off it: for b = ½ the 1/9 of Teh (2003), sec. 4.6, which states no other b.
+    """Return a matrix with 1 on the diagonal and ((1 − b)/(1 + b))² off it: for b = ½ the 1/9 of Teh (2003), sec. 4.6, the only b there.
 
-    0 < b ≤ 1.  The matrix is symmetric and positive definite, so that ZCA whitening alone nearly undoes it.
+    0 < b ≤ 1.  The matrix is symmetric and positive definite, so that ZCA whitening alone nearly inverts it.
     """
     off = ((1.0 - b) / (1.0 + b)) ** 2
     return np.full((sources, sources), off) + (1.0 - off) * np.eye(sources)
 
 
 def mixed(S: Array, A: Array) -> Array:
-    """Mixtures (m, d) float64 of sources S (m, s)."""
+    """Return mixtures (m, d) float64 of sources S (m, s)."""
     result: Array = S.astype(np.float64) @ A.T
     return result
 
 
 def unit_variance(S: Array) -> Array:
-    """Sources (m, s) over their standard deviations, so that a mixing has the sizes; sources that never vary stay 0 or huge."""
+    """Return sources (m, s) divided by their standard deviations, so that a mixing matrix determines the scale.
+
+    Constant sources stay 0 or become huge.
+    """
     result: Array = S / np.maximum(S.std(axis=0), 1e-300)
     return result
 
 
 def estimate(S: Array, X: Array) -> Array:
-    """The A (d, s) that best explains mixtures X (m, d) by sources S (m, s), means apart: exact where X = S Aᵀ + const.
+    """Return the matrix A (d, s) that best explains mixtures X (m, d) by sources S (m, s) up to means; exact where X = S Aᵀ + const.
 
-    Raises DataError where the sources do not determine it: another number of rows, or linearly dependent sources.
+    Raises DataError if the sources do not determine it: another number of rows, or linearly dependent sources.
     """
     if len(S) != len(X):
         raise DataError(f"there are {len(S)} rows of sources and {len(X)} of mixtures")

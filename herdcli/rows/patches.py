@@ -1,4 +1,4 @@
-"""Pieces of pictures and of signals at random places, the places a function of (seed, stream)."""
+"""Random patches of pictures and segments of signals, at positions that are a function of (seed, stream)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from herdcli.schema import Array
 
 
 def patches(X: Array, image_shape: tuple[int, int], size: int, count: int, *, seed: int) -> tuple[Array, Array]:
-    """Squares of pictures: (count, size²) pixels row by row, and (count,) the picture each was cut from.
+    """Return square patches of pictures (count, size²), row by row, and the index (count,) of the picture of each.
 
-    X (n, height·width) pictures.  Picture and place are uniform, independent of each other; places may repeat.
+    X (n, height·width) pictures.  Picture and position are uniform and independent of each other; positions may repeat.
     Raises BadUsage for a square larger than the pictures.
     """
     height, width = image_shape
@@ -24,10 +24,10 @@ def patches(X: Array, image_shape: tuple[int, int], size: int, count: int, *, se
 
 
 def segments(X: Array, length: int, count: int, *, seed: int) -> tuple[Array, Array]:
-    """Stretches of signals: (count, length) samples, and (count,) the column each was cut from.
+    """Return segments of signals (count, length), and the column (count,) of each.
 
-    X (time, signals).  Signal and beginning are uniform, independent of each other; places may repeat.
-    Raises BadUsage for stretches longer than the signals.
+    X (time, signals).  Signal and beginning are uniform and independent of each other; positions may repeat.
+    Raises BadUsage for segments longer than the signals.
     """
     if length > len(X):
         raise BadUsage(f"segments of {length} samples do not fit into signals of {len(X)}")
@@ -37,6 +37,6 @@ def segments(X: Array, length: int, count: int, *, seed: int) -> tuple[Array, Ar
 
 
 def _places(lengths: tuple[int, ...], count: int, seed: int) -> list[Array]:
-    """Uniform indices (count,) below each length."""
+    """Return uniform random indices (count,) below each length."""
     random = generator(seed, Stream.PATCHES)
     return [random.integers(0, length, count) for length in lengths]

@@ -5,8 +5,8 @@
     E   V = (I + C'Ψ⁻¹C)⁻¹,   m_n = V C'Ψ⁻¹(y_n − c),   ⟨xx'⟩ = V + m m'
     M   [C c]_d = Σ y_nd ⟨z⟩' (Σ ⟨zz'⟩)⁻¹  with z = (x, 1),   ψ_d = ⟨y_d²⟩ − [C c]_d ⟨z y_d⟩
 
-Only the values that are there enter: a row uses the C and Ψ of its columns, a column's regression the rows that have it.
-For pca V = 0 and m_n = (C'C)⁻¹C'(y_n − c): least squares both ways; the ledger holds −(squared reconstruction error).
+Only observed values are used: a row uses C and Ψ of its observed columns, and a column's regression uses the rows that have it.
+For pca V = 0 and m_n = (C'C)⁻¹C'(y_n − c): both steps are least squares, and the ledger holds −(squared reconstruction error).
 Source: Rubin & Thayer (1982); Tipping & Bishop (1999); Roweis (1998); Makin, sec. 2.1.2 and 6.4.3.
 """
 
@@ -34,28 +34,28 @@ from herdcli.schema import Array
 
 MODELS = tuple(name for name, entry in TABLE.items() if entry.kind == "factors")
 INITS = ("pca", "newton", "random")
-UNEQUAL = 1e6  # times the least variance of a column: one far above it is in another unit
+UNEQUAL = 1e6  # ratio to the least variance of a column above which columns are taken to be in different units
 
 
 @dataclass(frozen=True)
 class MomentsBlock:
-    """All complete rows as one block: their moments are all that the E step needs."""
+    """All complete rows as one block, given by their moments, which are sufficient for the E step."""
 
     found: RowMoments
 
     @property
     def count(self) -> int:
-        """One block."""
+        """The number of blocks, 1."""
         return 1
 
     def take(self, first: int, last: int) -> Iterator[RowMoments]:
-        """The moments."""
+        """Yield the moments."""
         if first < last:
             yield self.found
 
 
 def recognition_model(name: str, C: Array, noise: Array) -> tuple[Array, Array, float]:
-    """V (K, K), β = V C'Ψ⁻¹ (K, d), and log |CC' + Ψ| = log |Ψ| − log |V|."""
+    """Return V (K, K), β = V C'Ψ⁻¹ (K, d), and log |CC' + Ψ| = log |Ψ| − log |V|."""
     K = C.shape[1]
     if name == "pca":
         return np.zeros((K, K)), symmetric_matrices.pseudoinverse(C), 0.0
@@ -70,13 +70,16 @@ def recognition_model(name: str, C: Array, noise: Array) -> tuple[Array, Array, 
 
 @dataclass(frozen=True)
 class FactorRowStatistics(Statistics):
-    """The same statistics of a block of rows with missing values.  name, parameters  of the model."""
+    """The E-step statistics of a block of rows with missing values.
+
+    name, parameters  of the model.
+    """
 
     name: str
     parameters: Parameters
 
     def __call__(self, block: RowMoments | RowBlock) -> Sums:
-        """The sums of a block, by its patterns of missing values."""
+        """Return the sums of a block, computed for each pattern of missing values."""
         assert isinstance(block, RowBlock)
         D, K = self.parameters["loading"].shape
         sums = {
@@ -119,7 +122,7 @@ class FactorRowStatistics(Statistics):
 
 @dataclass(frozen=True)
 class FactorEM:
-    """The model for `driver.EM`; `prepare_factors` makes one.  Parameters: loading (D, K), mean (D,), noise (D,)."""
+    """The factor model for `driver.EM`, made by `prepare_factors`.  Parameters: loading (D, K), mean (D,), noise (D,)."""
 
     name: str
     factors: int
@@ -127,24 +130,24 @@ class FactorEM:
     scale: Array  # (D,) no noise variance of column d is below floor · scale_d²
     found: RowMoments
     seed: int
-    init: str = "pca"  # of the first restart, pca or newton; the others are random
+    init: str = "pca"  # initialisation of the first restart, pca or newton; the others are random
     given: Parameters | None = None
 
     @property
     def least(self) -> Array:
-        """(D,) floors of the columns' noise."""
+        """The noise floors of the columns (D,)."""
         return np.asarray(self.floor * self.scale**2)
 
     @cached_property
     def _varies(self) -> Array:
-        """(D,) bool: columns with more than one value.  Nothing is learned from others: their noise is at its floor, if it has one."""
+        """The columns with more than one value, (D,) bool.  Constant columns teach nothing: their noise is at its floor, if any."""
         varies: Array = self.found.variance > 0
         return varies if varies.any() and self.floor > 0 else np.ones(len(varies), dtype=bool)
 
     def start(self, restart: int) -> Parameters:
-        """Of the first restart principal axes (pca) or the likeliest factors (newton), else loadings drawn.
+        """Return principal axes (pca) or maximum-likelihood factors (newton) for the first restart, else random loadings.
 
-        EM creeps where a noise goes to its floor: on the shipped digits 500 iterations are not enough, Newton's method takes some ten.
+        EM is slow where a noise variance tends to its floor: on the shipped digits 500 iterations are too few, Newton's method takes ten.
         """
         if self.given is not None:
             return {name: item.copy() for name, item in self.given.items()}
@@ -165,7 +168,7 @@ class FactorEM:
         return {"loading": loading, "mean": self.found.mean.copy(), "noise": noise}
 
     def _closed_form(self) -> tuple[Array, Array]:
-        """Loadings (D, K) and noise (D,) of principal components with noise; that of columns of one value is 0."""
+        """Return loadings (D, K) and noise (D,) of probabilistic PCA; those of constant columns are 0."""
         loading, noise = np.zeros((len(self.found.mean), self.factors)), np.zeros(len(self.found.mean))
         found = replace(
             self.found, mean=self.found.mean[self._varies], covariance=self.found.covariance[np.ix_(self._varies, self._varies)]
@@ -175,7 +178,7 @@ class FactorEM:
         return loading, noise
 
     def expect(self, parameters: Parameters) -> Callable[[RowMoments | RowBlock], Sums]:
-        """Statistics: xx (D or 1, K+1, K+1) of z = (x, 1), yx (D, K+1), yy and known (D,), all of y − mean."""
+        """Return the E step, with statistics of y − mean: xx (D or 1, K+1, K+1) of z = (x, 1), yx (D, K+1), yy and known (D,)."""
 
         of_rows = FactorRowStatistics(self.name, parameters)
         if self.found.missing:
@@ -188,17 +191,17 @@ class FactorEM:
 
     @cached_property
     def _root(self) -> Array:
-        """R (D, D) with RR' the covariance of the rows."""
+        """A root R (D, D) of the rows' covariance, RR'."""
         variance = self.found.variance
-        # Eigenvalues are rounded by the largest of them: in columns of far different units the small would be lost, not in correlations.
+        # Eigenvalues have errors relative to the largest: columns of very different units would lose the small ones, correlations do not.
         near = variance[variance > 0].min(initial=np.inf) * UNEQUAL >= variance.max()
         units = np.ones(len(variance)) if near else np.sqrt(np.where(variance > 0, variance, 1.0))
         values, vectors = np.linalg.eigh(self.found.covariance / np.outer(units, units))
         return np.asarray(units[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
 
     def _squares(self, beta: Array, d: Array, C: Array, c: Array) -> Array:
-        """(D,) mean squares of y − Cβy − c over complete rows, whose mean is d away from where β begins."""
-        # Of the root of the covariance, since y'y − 2Cβyy' + … would lose what is left where noise is 1e-6 of a column's variance.
+        """Return mean squares (D,) of y − Cβy − c over complete rows; d is their mean relative to the origin of β."""
+        # Computed from the root of the covariance: y'y − 2Cβyy' + … would cancel where noise is 1e-6 of a column's variance.
         rest = np.eye(len(C)) - C @ beta
         return np.asarray(np.square(rest @ self._root).sum(axis=1) + np.square(rest @ d - c))
 
@@ -209,7 +212,7 @@ class FactorEM:
         d = moments.mean - parameters["mean"]
         S = moments.covariance + np.outer(d, d)  # second moment about the model's mean
         xx, inner = np.empty((1, K + 1, K + 1)), beta @ S @ beta.T
-        # ⟨x⟩ = β(y − c) is linear in y, so that Σ ⟨xx'⟩ = n (V + βSβ') and Σ y⟨x⟩' = n Sβ': the moments of the rows say all.
+        # ⟨x⟩ = β(y − c) is linear in y, so that Σ ⟨xx'⟩ = n (V + βSβ') and Σ y⟨x⟩' = n Sβ': the rows' moments are sufficient.
         xx[0, :K, :K], xx[0, :K, K], xx[0, K, :K], xx[0, K, K] = V + inner, beta @ d, beta @ d, 1.0
         yx = np.concatenate([S @ beta.T, d[:, None]], axis=1)
         left = self._squares(beta, d, C, np.zeros(D))
@@ -230,30 +233,30 @@ class FactorEM:
         }
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """The statistics and the mean they are about."""
+        """Return the statistics with the mean that was subtracted from the rows."""
         return sums | {"mean": parameters["mean"]}
 
     def _residuals(self, parameters: Parameters, sums: Sums) -> Array:
-        """(D,) Σ E(y_d − C_d x − c_d)²."""
+        """Return Σ E(y_d − C_d x − c_d)² for each column, (D,)."""
         C, c = parameters["loading"], parameters["mean"] - sums["mean"]
         if "recognition" in sums:
             squares = self._squares(sums["recognition"], self.found.mean - sums["mean"], C, c)
             return np.asarray(sums["known"] * (squares + np.einsum("dk,kl,dl->d", C, sums["spread"], C)))
         A, xx = np.concatenate([C, c[:, None]], axis=1), sums["xx"]
-        # Σ (y_d² − 2 A_d z y_d + A_d zz'A_d'), of any A: also where A is not the regression's.
+        # Σ (y_d² − 2 A_d z y_d + A_d zz'A_d') holds for any A, including one that is not the regression's.
         quadratic = np.einsum("di,dij,dj->d", A, np.broadcast_to(xx, (len(A), *xx.shape[1:])), A)
         found: Array = sums["yy"] - 2.0 * (A * sums["yx"]).sum(axis=1) + quadratic
         return found
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ E log p(x, y) without the terms of x alone, which no parameter enters."""
+        """Return Σ E log p(x, y) without the terms of x alone, which do not depend on the parameters."""
         residuals, noise = self._residuals(parameters, sums), parameters["noise"]
         if self.name == "pca":
             return -float(residuals.sum())
         return -0.5 * float((sums["known"] * (LOG_TAU + np.log(noise)) + residuals / noise).sum())
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """Loadings and mean by regression on the factors, noise from what is left."""
+        """Return loadings and mean by regression on the factors, and noise from the residuals."""
         xx, yx = sums["xx"], sums["yx"]
         # Σ ⟨(y_d − A_d z)²⟩ is least at A_d = ⟨y_d z'⟩⟨zz'⟩⁻¹ with z = (x, 1), whatever Ψ is, since Ψ is diagonal; of rows with gaps each
         # column has a ⟨zz'⟩ of its own.
@@ -276,17 +279,17 @@ class FactorEM:
         return after | {"noise": np.maximum(noise, self.least)}, int(low > 0 if self.name == "ppca" else low)
 
     def penalty(self, parameters: Parameters) -> float:
-        """Nothing: the greatest likelihood is sought."""
+        """Return 0: this is maximum likelihood."""
         return 0.0
 
     def memory(self) -> int:
-        """Bytes of the statistics of rows with missing values, and of covariances of the columns with their factors and inverses."""
+        """Return the bytes of statistics of rows with missing values, and of column covariances with factors and inverses."""
         D = len(self.found.mean)
         return 8 * (D * (self.factors + 2) ** 2 + 6 * D * D)
 
 
 def solve_or_least_squares(A: Array, b: Array) -> Array:
-    """A⁻¹ b, or its least squares where A is singular."""
+    """Return A⁻¹ b, or the least-squares solution if A is singular."""
     try:
         return np.asarray(np.linalg.solve(A, b))
     except np.linalg.LinAlgError:
@@ -304,10 +307,10 @@ def prepare_factors(
     start: Parameters | None = None,
     map: Map = map,
 ) -> tuple[FactorEM, BlockSource]:
-    """The model, and the source that its passes go over: one block of moments where no value is missing.
+    """Return the model, and the source for its passes: one block of moments if no value is missing.
 
-    floor  least noise variance; by default of fa a column has its own, see `variance_floors.column_floors`, of ppca their mean.
-    Raises BadUsage for more factors than columns, or as many with noise to learn.
+    floor  least noise variance; by default one per column for fa, see `variance_floors.column_floors`, and their mean for ppca.
+    Raises BadUsage for more factors than columns, or for as many if noise is learned.
     """
     if name not in MODELS:
         raise BadUsage(f"unknown model '{name}', expected {', '.join(MODELS)}")
@@ -324,19 +327,19 @@ def prepare_factors(
 
 
 def parameter_count(name: str, columns: int, factors: int) -> int:
-    """Free parameters: D means, D K loadings less the K(K − 1)/2 of a rotation, and D (fa) or 1 (ppca) variances of noise."""
+    """Return the number of free parameters: D means, D K loadings less K(K − 1)/2 of a rotation, and D (fa) or 1 (ppca) variances."""
     return columns + columns * factors - factors * (factors - 1) // 2 + (columns if name == "fa" else 1)
 
 
 def factor_posterior(parameters: Parameters, X: Array) -> tuple[Array, Array]:
-    """Factor scores (n, K) and log densities (n,) of rows (n, D) under fa or ppca; NaN is a missing value.
+    """Return factor scores (n, K) and log densities (n,) of rows (n, D) under fa or ppca; NaN is a missing value.
 
-    For noise 0 (pca) the scores are least squares and the densities NaN.
+    With noise 0 (pca) the scores are least-squares solutions and the densities NaN.
     """
     loading, noise = parameters["loading"], parameters["noise"]
     scores, evidence = np.zeros((len(X), loading.shape[1])), np.zeros(len(X))
     name, known = "ppca" if noise.any() else "pca", ~np.isnan(X)
-    if known.all():  # one pattern, which need not be sorted for
+    if known.all():  # a single pattern needs no sorting
         patterns, which = np.ones((min(1, len(X)), X.shape[1]), dtype=bool), np.zeros(len(X), dtype=np.int64)
     else:
         patterns, which = np.unique(known, axis=0, return_inverse=True)

@@ -12,11 +12,11 @@ from herdcli.schema import Array
 
 SWEEPS = 500
 TOLERANCE = 1e-12
-POWER = 4  # promax
+POWER = 4  # power of promax
 
 
 def varimax(loading: Array) -> tuple[Array, Array]:
-    """Rotated loadings (D, K) = loading @ R with R (K, K) orthogonal, of largest variance of the squared loadings in a column.
+    """Return rotated loadings (D, K) = loading @ R and R (K, K), orthogonal, that maximise the variance of squared loadings by column.
 
     R ← UW' of the singular value decomposition UΣW' = C'(L³ − L diag(mean L²)), L = C R.
     Source: Kaiser (1958), without his row normalisation.
@@ -34,9 +34,9 @@ def varimax(loading: Array) -> tuple[Array, Array]:
 
 
 def promax(loading: Array, power: int = POWER) -> tuple[Array, Array, Array]:
-    """Oblique loadings L = loading @ T, T (K, K), and the correlations (K, K) of the rotated factors T⁻¹ x, of variance 1.
+    """Return oblique loadings L = loading @ T, T (K, K), and the correlations (K, K) of the rotated factors T⁻¹ x, of variance 1.
 
-    The varimax loadings V are regressed on their own powers |V|^p sign V, which favours what is large already.
+    The varimax loadings V are regressed on their own powers |V|^p sign V, which favours large loadings.
     Source: Hendrickson & White (1964).
     """
     V, R = varimax(loading)

@@ -1,9 +1,9 @@
-"""Principal axes of wide rows without their D × D covariance: by the n × n matrix of inner products, or by a randomised range.
+"""Principal axes of wide rows without their D × D covariance: from the n × n inner products, or by a randomised range finder.
 
-With centred rows Z (n, D) and weights w, S = Z'WZ/Σw.  Few rows: W^½ZZ'W^½ = V M V' has the eigenvalues Σw·λ of S, and the axes are
-Z'W^½ V M^−½.  Many rows: subspace iteration Q ← orth(S Q) on L > K random directions, S ≈ Q (Q'SQ) Q'; each pass takes D × L numbers, and
-the passes end when the variance that the K leading directions have stands still.
-Source: Halko, Martinsson & Tropp (2011), alg. 4.4 with a test in the place of a number of passes.
+With centred rows Z (n, D) and weights w, S = Z'WZ/Σw.  For few rows, W^½ZZ'W^½ = V M V' has the eigenvalues Σw·λ of S, and the axes are
+Z'W^½ V M^−½.  For many rows, subspace iteration Q ← orth(S Q) on L > K random directions gives S ≈ Q (Q'SQ) Q'.  Each pass needs D × L
+numbers, and passes end when the variance along the K leading directions no longer grows.
+Source: Halko, Martinsson & Tropp (2011), alg. 4.4, with a convergence test in place of a number of passes.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-WIDE = 2000  # columns from which a range of few directions costs less than all of them
-SHARE = 8  # the directions are at most this part of rows and columns
+WIDE = 2000  # number of columns from which a randomised range costs less than the covariance
+SHARE = 8  # the number of directions is at most the numbers of rows and columns divided by this
 PASSES = 60
-SETTLED = 1e-10  # of all variance, that a pass adds to the leading directions at the end
-NOTHING = 1e-12  # of the largest eigenvalue, below which there is no axis
+SETTLED = 1e-10  # passes end when they add less than this share of the total variance to the leading directions
+NOTHING = 1e-12  # share of the largest eigenvalue below which there is no axis
 
 
 @dataclass
 class AxesState:
-    """Directions so far, and S between them."""
+    """The current directions, and S in their basis."""
 
     step: int
     span: Array = array("D L", "orthonormal directions", kind="f")
     axes: Array = array("D K", "principal axes in them", kind="f")
     values: Array = array("K", "variances along these", kind="f")
-    gained: float = np.inf  # share of all variance that the last pass added
+    gained: float = np.inf  # share of the total variance that the last pass added
 
 
 @dataclass(frozen=True)
 class CovarianceProduct(Statistics):
-    """From a block to its part of Σw S Q.  mean (D,);  span (D, L), Q."""
+    """A function from a block to its part of Σw S Q.  mean (D,);  span (D, L), Q."""
 
     mean: Array
     span: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         Z = block.X - self.mean
         scores = Z @ self.span
         return {"image": Z.T @ (scores if block.weight is None else block.weight[:, None] * scores)}
@@ -63,7 +63,10 @@ class CovarianceProduct(Statistics):
 
 @dataclass(frozen=True)
 class PrincipalAxes:
-    """K principal axes of complete rows as an algorithm, a pass a step.  exact: by inner products of the rows, one block of them."""
+    """The K principal axes of complete rows, as an algorithm with one pass per step.
+
+    exact  use the inner products of the rows, which are one block.
+    """
 
     source: BlockSource
     found: MarginalMoments
@@ -76,11 +79,11 @@ class PrincipalAxes:
 
     @property
     def width(self) -> int:
-        """L, directions that are carried along."""
+        """The number L of directions in the iteration."""
         return min(len(self.found.mean), self.components + OVERSAMPLED)
 
     def init(self) -> AxesState:
-        """Random directions; none are needed of few rows."""
+        """Return random directions; few rows need none."""
         D, K = len(self.found.mean), self.components
         nothing = np.zeros((D, K)), np.zeros(K)
         if self.exact:
@@ -89,7 +92,7 @@ class PrincipalAxes:
         return AxesState(0, np.linalg.qr(random)[0], *nothing)
 
     def step(self, state: AxesState) -> AxesState:
-        """One pass."""
+        """Take one pass over the rows."""
         state.step += 1
         if self.exact:
             state.axes, state.values = self._of_inner_products()
@@ -118,22 +121,22 @@ class PrincipalAxes:
         return axes, found
 
     def done(self, state: AxesState) -> bool:
-        """Whether a pass added nothing, or they are used up."""
+        """Return whether the last pass added nothing, or all passes are used."""
         return (state.step > 1 - self.exact and state.gained <= SETTLED) or state.step >= PASSES
 
     def memory(self) -> int:
-        """Bytes of the directions in the tree and at work, or of the inner products."""
+        """Return the bytes of the directions, in the tree and in use, or of the inner products."""
         D = len(self.found.mean)
         if self.exact:
             return 8 * self.found.rows * (3 * self.found.rows + 2 * D)
         return 8 * D * self.width * (PASS_BLOCKS + self.source.count.bit_length() + 2) + 8 * BLOCK * D
 
     def progress(self, state: AxesState) -> RunProgress:
-        """Passes."""
+        """Return the number of passes."""
         return RunProgress(state.step, 1 if self.exact else PASSES)
 
     def result(self, state: AxesState) -> SearchResult:
-        """Loadings as closed_form.ppca scales them; the error of a row is the variance that the axes leave out."""
+        """Return loadings, scaled as in `ppca_closed_form`; the error of a row is the variance that the axes leave out."""
         D, K = len(self.found.mean), self.components
         left = max(float(self.found.variance.sum() - state.values.sum()), 0.0)
         rest = max(left / (D - K), self.floor) if K < D else self.floor
@@ -149,7 +152,7 @@ class PrincipalAxes:
 
 
 def choose_solver(solver: str, rows: int, columns: int, components: int, *, complete: bool) -> str:
-    """`rows` (inner products of few), `randomised` or `columns` (their covariance) for what is asked: auto, lapack or randomised."""
+    """Return `rows` (inner products of few rows), `randomised` or `columns` (covariance) for the option auto, lapack or randomised."""
     few = rows <= BLOCK and rows < columns
     if solver == "randomised" or not complete:
         return solver if complete else "columns"

@@ -1,4 +1,4 @@
-"""Where clusters begin: rows drawn, greedy k-means++, and what the rows nearest to a centre look like."""
+"""Initial clusters: random rows, greedy k-means++, and the moments of the rows nearest to each centre."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ INITS = ("kmeans++", "random")
 
 
 def fill_with_means(rows: RowBlock, moments: RowMoments) -> RowBlock:
-    """Rows with column means instead of missing values: good enough to start from."""
+    """Return rows with missing values replaced by column means, for initialisation only."""
     return RowBlock(rows.first, np.where(np.isnan(rows.X), moments.mean, rows.X), rows.labels, rows.weight) if moments.missing else rows
 
 
 def memory_needed(moments: RowMoments, count: int) -> int:
-    """Bytes of a start: rows as they are read, those that are drawn from, the same in units of their spread, a cluster's, and distances."""
+    """Return the bytes of an initialisation: rows as read, the sample, its scaled copy, one cluster, and distances."""
     rows, copies = min(moments.rows, SAMPLE_ROWS), 5 if moments.missing else 4
     return 8 * rows * (copies * len(moments.mean) + 2 * (3 + int(math.log(count))))
 
 
 def initial_centres(rows: RowBlock, count: int, init: str, random: np.random.Generator, scale: Array, per_class: int = 1) -> Array:
-    """(K, D) starting centres among rows (m, D); distances are of the columns divided by `scale` (D,).
+    """Return starting centres (K, D) among rows (m, D); distances are those of columns divided by `scale` (D,).
 
-    Where rows are labelled, a label's centre is the mean of its rows; with several of a label they are chosen among its rows.
+    For labelled rows, the centre of a label is the mean of its rows; several centres of a label are chosen among its rows.
     Raises BadUsage for an unknown `init`.
     """
     if init not in INITS:
@@ -54,16 +54,16 @@ def _centres_among(rows: RowBlock, count: int, init: str, random: np.random.Gene
 
 
 def draw_rows(rows: RowBlock, count: int, random: np.random.Generator) -> Array:
-    """Indices of `count` rows, each once where there are as many."""
+    """Return indices of `count` rows, without repetition if there are enough."""
     share = None if rows.weight is None else rows.weight / rows.weight.sum()
     there = len(rows.X) if share is None else int(np.count_nonzero(share))
     return np.asarray(random.choice(len(rows.X), count, replace=there < count, p=share))
 
 
 def greedy_kmeans_pp(X: Array, count: int, random: np.random.Generator, weight: Array | None = None) -> Array:
-    """Indices (K,) of rows by greedy k-means++: each next centre is the best of 2 + log K drawn by squared distance.
+    """Return row indices (K,) by greedy k-means++: each next centre is the best of 2 + log K candidates drawn by squared distance.
 
-    A row is drawn with probability ∝ w |x − nearest centre|²; of the candidates the one that leaves Σ w |x − nearest|² least.
+    A row is drawn with probability ∝ w |x − nearest centre|²; the chosen candidate minimises Σ w |x − nearest|².
     Source: Arthur & Vassilvitskii (2007), sec. 5; the number of trials is that of scikit-learn.
     """
     trials = 2 + int(math.log(count))
@@ -82,7 +82,7 @@ def greedy_kmeans_pp(X: Array, count: int, random: np.random.Generator, weight: 
     nearest = distances(chosen[:1])[0]
     for k in range(1, count):
         mass = np.cumsum(w * nearest)
-        if mass[-1] <= 0.0:  # fewer different rows than centres: the rest are repeats
+        if mass[-1] <= 0.0:  # fewer distinct rows than centres: the rest are repeats
             chosen[k:] = random.choice(len(X), count - k, p=w / w.sum())
             break
         candidates = np.minimum(np.searchsorted(mass, random.random(trials) * mass[-1]), len(X) - 1)
@@ -94,9 +94,9 @@ def greedy_kmeans_pp(X: Array, count: int, random: np.random.Generator, weight: 
 
 
 def moments_of_nearest(rows: RowBlock, centre: Array, scale: Array, per_class: int = 1) -> dict[str, Array]:
-    """Weight, mean and covariance of the rows nearest to each centre (to those of their own label where they have one).
+    """Return weight, mean and covariance of the rows nearest to each centre; labelled rows go to a centre of their label.
 
-    A component with too few rows to have a covariance of full rank takes that of all rows about their centres.
+    A component with too few rows for a covariance of full rank gets the covariance of all rows about their centres.
     """
     X, w = rows.X, np.ones(len(rows.X)) if rows.weight is None else rows.weight
     K, D = centre.shape

@@ -1,4 +1,4 @@
-"""Several numbers of components one after another as one algorithm: the one whose criterion is smallest is kept."""
+"""A search over numbers of components as one algorithm, which keeps the fit with the smallest criterion."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Score = Callable[[int, EMFit], float]
 
 @dataclass
 class SearchState:
-    """The run of the candidate at work, and what came of those before it."""
+    """The run of the current candidate, and the results of those before it."""
 
     step: int
     now: EMState
     best: EMState
     scores: list[float] = field(default_factory=list)
-    refining: bool = False  # the one that was kept is at work again
+    refining: bool = False  # whether the chosen candidate is being refined
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The fit that was kept, its number of components, and the criterion of every number tried."""
+    """The chosen fit, its number of components, and the criterion of every number tried."""
 
     fit: EMFit
     size: int
@@ -35,11 +35,11 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class ComponentSearch(HasStateShapes[SearchState]):
-    """Runs of EM for each of `sizes` components.
+    """A search that runs EM for each number of components in `sizes`.
 
-    score     the criterion of a fit, None where there is one candidate.
-    patience  candidates in a row that may be worse than the best before the search ends; None: all are tried.
-    finer     the same runs with the tolerance of the result, where `runs` have a larger one to choose by: the best goes on with it.
+    score     the criterion of a fit, None if there is one candidate.
+    patience  consecutive candidates that may be worse than the best before the search ends; None: all are tried.
+    finer     the same runs with the final tolerance, if `runs` have a larger one for the search: the best candidate continues with it.
     """
 
     sizes: tuple[int, ...]
@@ -50,17 +50,17 @@ class ComponentSearch(HasStateShapes[SearchState]):
     state = SearchState  # the type of its states
 
     def like(self) -> SearchState:
-        """The first candidate, without its start."""
+        """Return the first candidate without its initial parameters."""
         now = self.runs[0].like()
         return SearchState(0, now, now)
 
     def init(self) -> SearchState:
-        """The first candidate before its first E step."""
+        """Return the first candidate before its first E step."""
         now = self.runs[0].init()
         return SearchState(0, now, now)
 
     def step(self, state: SearchState) -> SearchState:
-        """A step of the candidate at work; after its last one the next begins."""
+        """Take a step of the current candidate; after its last step begin the next candidate."""
         if state.refining:
             return self._refine_step(state)
         at = len(state.scores)
@@ -79,7 +79,7 @@ class ComponentSearch(HasStateShapes[SearchState]):
         return state
 
     def _refine_step(self, state: SearchState) -> SearchState:
-        """A step of the candidate that was kept, with the tolerance of the result."""
+        """Take a step of the chosen candidate with the final tolerance."""
         at = self._best(state)
         run = self.finer[at]
         state.now = run.step(state.now)
@@ -93,32 +93,32 @@ class ComponentSearch(HasStateShapes[SearchState]):
         return 0.0 if self.score is None else self.score(self.sizes[at], fit)
 
     def _best(self, state: SearchState) -> int:
-        """The place of the candidate with the smallest criterion, the first of equals."""
+        """Return the index of the candidate with the smallest criterion, the first of equals."""
         return state.scores.index(min(state.scores))
 
     def _all_candidates_ended(self, state: SearchState) -> bool:
-        """Whether every candidate that is to be tried has ended."""
+        """Return whether the search over candidates has ended."""
         tried = len(state.scores)
         if tried >= len(self.runs) or not tried or self.patience is None:
             return tried >= len(self.runs)
         return tried - 1 - self._best(state) >= self.patience
 
     def done(self, state: SearchState) -> bool:
-        """Whether a candidate was chosen, and has ended."""
+        """Return whether a candidate is chosen and its run has ended."""
         return self._all_candidates_ended(state) and not state.refining
 
     def memory(self) -> int:
-        """Bytes of the largest candidate."""
+        """Return the bytes of the largest candidate."""
         return max(run.memory() for run in self.runs)
 
     def progress(self, state: SearchState) -> RunProgress:
-        """Steps, the number of components at work and its log-likelihood."""
+        """Return the steps, the current number of components and its log-likelihood."""
         at = self._best(state) if state.refining else min(len(state.scores), len(self.runs) - 1)
         several = f"{self.sizes[at]} components, " if len(self.sizes) > 1 else ""
         most = [run.progress(state.now).bound or 0 for run in self.runs]
         return RunProgress(state.step, sum(most) + max(most) * bool(self.finer), several + self.runs[at].progress(state.now).figure)
 
     def result(self, state: SearchState) -> SearchResult:
-        """The candidate with the smallest criterion, the first of equals."""
+        """Return the candidate with the smallest criterion, the first of equals."""
         at = self._best(state)
         return SearchResult((self.finer or self.runs)[at].result(state.best), self.sizes[at], tuple(state.scores))

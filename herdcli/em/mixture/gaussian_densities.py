@@ -5,11 +5,11 @@ With z = y − c about one centre c, m = μ_k − c and precision P_k,
     log N(y; μ_k, Σ_k) = h_k − ½ (z − m)' P_k (z − m) = (h_k − ½ m' P_k m) + (P_k m)'z − ½ Σ_i P_ii z_i² − Σ_{i<j} P_ij z_i z_j,
 
 which is linear in φ(z) = (1, z, z_i z_j for i ≤ j).  So the log densities of a slab of rows are one matrix product Θ φ, and the
-statistics Σ_n r_nk (1, z_n, z_n z_n') are one product R φ'.  Each costs half of what whitening by every component would.
+statistics Σ_n r_nk (1, z_n, z_n z_n') are one product R φ'.  Each costs half of the whitening by every component.
 
-The expansion loses digits for a component that is narrow beside its distance from c: the terms that cancel are of the size
-|P_k| |z|².  Components beyond NARROW are computed by whitening, their statistics about their own mean.  So are all components of wide
-rows: the D²/2 features of a row are made once for all components, which pays where there are many, and leave the cache where D is large.
+The expansion loses digits for a component that is narrow relative to its distance from c: the terms that cancel are of the size
+|P_k| |z|².  Components beyond NARROW are computed by whitening, with statistics about their own mean.  So are all components of wide
+rows: the D²/2 features of a row serve all components, which pays for many components, but they exceed the cache where D is large.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 SLAB = 512  # rows whose features stay in the cache
-WHITENED_SLAB = 2048  # rows of wide data
-WIDE = (24, 200)  # columns up to which features are always used, and beyond which never; between them for D ≤ 4 K
-NARROW = 1e5  # |P| |z|² from which digits would be lost
+WHITENED_SLAB = 2048  # rows per slab for wide data
+WIDE = (24, 200)  # columns up to which features are always used, and beyond which never; between them they are used for D ≤ 4 K
+NARROW = 1e5  # size of |P| |z|² from which digits would be lost
 LOG_TAU = math.log(2 * math.pi)
 LOWEST = np.finfo(np.float64).min
-MARGIN = 1e-10  # of a trace, by which eigenvalues have to be above a floor for no doubt
+MARGIN = 1e-10  # share of the trace by which eigenvalues must exceed a floor to be clearly above it
 
 
 def feature_pairs(columns: int, diagonal: bool) -> tuple[Array, Array]:
-    """Indices (i, j) of the quadratic features, i ≤ j; with `diagonal` i = j alone."""
+    """Return indices (i, j) of the quadratic features, i ≤ j; only i = j if `diagonal`."""
     return (np.arange(columns),) * 2 if diagonal else np.triu_indices(columns)
 
 
 def quadratic_features(Z: Array, diagonal: bool) -> Array:
-    """φ (F, m) of centred rows (m, D), features along the rows of the result, so that every product runs along memory."""
+    """Return φ (F, m) of centred rows (m, D), one feature per row so that products run along contiguous memory."""
     columns = np.ascontiguousarray(Z.T)
     D = len(columns)
     found = np.empty((1 + D + (D if diagonal else D * (D + 1) // 2), Z.shape[0]))
@@ -53,32 +53,32 @@ def quadratic_features(Z: Array, diagonal: bool) -> Array:
 
 @dataclass(frozen=True)
 class PreparedGaussians:
-    """K Gaussians made ready: y ↦ offset_k − ½ |roots_k (y − mean_k)|²."""
+    """K Gaussians in the form y ↦ offset_k − ½ |roots_k (y − mean_k)|²."""
 
     centre: Array  # (D,)
     mean: Array  # (K, D)
     roots: Array  # (K, D, D), P_k = roots_k' roots_k, lower triangular
-    offset: Array  # (K,), the log weight included
+    offset: Array  # (K,), including the log weight
     narrow: Array  # (K,) booleans
     theta: Array  # (K, F); rows of narrow components are 0
     diagonal: bool
 
     @property
     def reference(self) -> Array:
-        """(K, D): the points that each component's statistics are about."""
+        """The points (K, D) about which each component's statistics are taken."""
         return np.where(self.narrow[:, None], self.mean, self.centre)
 
     @property
     def uses_whitening(self) -> bool:
-        """Whether every component is computed by whitening, and none by features."""
+        """Whether all components are computed by whitening and none by features."""
         return bool(self.narrow.all())
 
     def features(self, Y: Array) -> Array:
-        """φ (F, m) of rows Y (m, D), or nothing where no component needs it."""
+        """Return φ (F, m) of rows Y (m, D), or an empty array if no component needs it."""
         return np.empty((0, len(Y))) if self.uses_whitening else quadratic_features(Y - self.centre, self.diagonal)
 
     def log_joint(self, phi: Array, Y: Array) -> Array:
-        """(K, m) log π_k N(y; μ_k, Σ_k) of rows Y (m, D) with features phi."""
+        """Return log π_k N(y; μ_k, Σ_k) (K, m) of rows Y (m, D) with features phi."""
         found: Array = np.empty((len(self.mean), len(Y))) if self.uses_whitening else self.theta @ phi
         for k in np.flatnonzero(self.narrow):
             white = self.roots[k] @ (Y - self.mean[k]).T
@@ -89,7 +89,7 @@ class PreparedGaussians:
         return found
 
     def statistics(self, phi: Array, Y: Array, weight: Array) -> Array:
-        """(K, F) Σ_n w_kn φ(y_n − ref_k) of rows Y (m, D) with features phi and weights (K, m)."""
+        """Return Σ_n w_kn φ(y_n − ref_k) (K, F) of rows Y (m, D) with features phi and weights (K, m)."""
         if not self.uses_whitening:
             found: Array = weight @ phi.T
         else:
@@ -100,15 +100,15 @@ class PreparedGaussians:
 
 
 def log_determinants(roots: Array) -> Array:
-    """(K,) log |P_k| of lower triangular roots."""
+    """Return log |P_k| (K,) from lower triangular roots."""
     found: Array = 2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     return found
 
 
 def precision_roots(covariance: Array) -> Array:
-    """L⁻¹ (K, D, D) of Σ_k = L L'.  Raises Diverged for a covariance that is not positive definite."""
+    """Return L⁻¹ (K, D, D) of Σ_k = L L'.  Raises Diverged for a covariance that is not positive definite."""
     found, identity = np.empty_like(covariance), np.eye(covariance.shape[1])
-    for k, one in enumerate(covariance):  # LAPACK itself: around it SciPy's checks would take longer than small matrices do
+    for k, one in enumerate(covariance):  # LAPACK itself: SciPy's checks take longer than factorising a small matrix
         root, wrong = dpotrf(one, lower=1, clean=1) if np.isfinite(one).all() else (one, 1)
         if wrong:
             raise Diverged(f"the covariance of component {k} is singular", hint="a --floor above 0, or fewer --components")
@@ -117,10 +117,10 @@ def precision_roots(covariance: Array) -> Array:
 
 
 def is_clear_of_floor(covariance: Array, floor: float) -> bool:
-    """Whether all eigenvalues of all matrices (K, D, D) are above the floor, without doubt; False where that takes a closer look.
+    """Return whether all eigenvalues of all matrices (K, D, D) are clearly above the floor; False if that needs a closer look.
 
-    λ > f of all eigenvalues of S where S − f I has a Cholesky factor: a fraction of what the eigenvalues cost.  The margin
-    is far above the rounding of either.
+    All eigenvalues of S are above f if S − f I has a Cholesky factor, at a fraction of the cost of eigenvalues.  The margin is far above
+    the rounding error of either.
     """
     largest = np.trace(covariance, axis1=1, axis2=2)
     margin = floor + MARGIN * np.where(np.isfinite(largest), largest, 0.0)
@@ -134,10 +134,10 @@ def is_clear_of_floor(covariance: Array, floor: float) -> bool:
 def prepare_gaussians(
     log_weight: Array, mean: Array, roots: Array, centre: Array, spread: float, *, diagonal: bool, extra: Array | None = None
 ) -> PreparedGaussians:
-    """Gaussians with log weights (K,), means (K, D) and precision roots (K, D, D).
+    """Return Gaussians with log weights (K,), means (K, D) and precision roots (K, D, D), prepared for rows.
 
-    spread  Σ of the variances of the rows, which says how far they are from the centre.
-    extra   (K,) added to the offsets: what variational Bayes changes in them.
+    spread  Σ of the variances of the rows, a measure of their distance from the centre.
+    extra   (K,) added to the offsets: the correction of variational Bayes.
     """
     D = mean.shape[1]
     # log π N(y; μ, P⁻¹) = log π + ½ log|P| − ½ D log 2π − ½ |root (y − μ)|², root'root = P.
@@ -153,19 +153,19 @@ def prepare_gaussians(
     i, j = feature_pairs(D, diagonal)
     finite = np.where(np.isneginf(offset), 0.0, offset)
     constant = finite - 0.5 * np.einsum("ki,ki->k", m, towards)
-    # In −½ z'Pz a pair i < j stands twice: its feature has −P_ij, a square −½ P_ii.
+    # In −½ z'Pz a pair i < j occurs twice: its feature has the coefficient −P_ij, a square −½ P_ii.
     theta = np.concatenate([constant[:, None], towards, -np.where(i == j, 0.5, 1.0) * precision[:, i, j]], axis=1)
     theta[narrow] = 0.0
     return PreparedGaussians(centre, mean, roots, offset, narrow, theta, diagonal)
 
 
 def prefers_whitening(columns: int, components: int) -> bool:
-    """Whether whitening by each component takes less time than features."""
+    """Return whether whitening by each component is faster than features."""
     return columns > min(WIDE[1], max(WIDE[0], 4 * components))
 
 
 def weighted_features(Z: Array, weight: Array, diagonal: bool) -> Array:
-    """(F,) Σ_n w_n φ(z_n) of rows Z (m, D) with weights (m,)."""
+    """Return Σ_n w_n φ(z_n) (F,) of rows Z (m, D) with weights (m,)."""
     if diagonal:
         found: Array = quadratic_features(Z, diagonal) @ weight
         return found
@@ -174,12 +174,12 @@ def weighted_features(Z: Array, weight: Array, diagonal: bool) -> Array:
 
 
 def normalise_joint(joint: Array) -> Array:
-    """Turn log joints (K, m) into posteriors in place; their log normalisers (m,).
+    """Replace log joints (K, m) by posteriors in place; return their log normalisers (m,).
 
     log Σ_k e^{a_k} = a_max + log Σ_k e^{a_k − a_max}.
     """
     largest = joint.max(axis=0)
-    joint -= np.maximum(largest, LOWEST)  # −∞ less itself is no number
+    joint -= np.maximum(largest, LOWEST)  # −∞ minus itself is NaN
     np.exp(joint, out=joint)
     scale = joint.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,7 +189,7 @@ def normalise_joint(joint: Array) -> Array:
 
 
 def unpack_moments(packed: Array, columns: int, diagonal: bool) -> Array:
-    """Statistics (K, F) of features as second moments (K, D, D), or (K, D) with `diagonal`."""
+    """Return feature statistics (K, F) as second moments (K, D, D), or (K, D) if `diagonal`."""
     quadratic = packed[:, 1 + columns :]
     if diagonal:
         return quadratic

@@ -38,38 +38,38 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
 COVARIANCES = ("full", "tied", "diagonal", "spherical")
-KEPT = 3  # things made of parameters that are kept for the next who asks
+KEPT = 3  # number of cached values computed from parameters
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class GMM:
-    """The model for `driver.EM`; `prepare_gmm` makes one.  Parameters: weight (K,), mean (K, D), covariance (K, D, D).
+    """The mixture model for `driver.EM`, made by `prepare_gmm`.  Parameters: weight (K,), mean (K, D), covariance (K, D, D).
 
-    per_class  components that a row with a label can be of: those of label c are c·P … (c + 1)·P − 1.
+    per_class  number P of components for each label: those of label c are c·P … (c + 1)·P − 1.
     """
 
     components: int
     covariance: str
     floor: float
     scale: Array  # (D,) no variance of column d is below floor · scale_d²
-    found: RowMoments  # of the rows
+    found: RowMoments  # moments of the rows
     source: BlockSource
     init: str
     seed: int
     given: Parameters | None = None
     map: Map = map
     per_class: int = 1
-    made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)  # of parameters, see `_cached`
+    made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)  # cached values, see `_cached`
 
     @property
     def diagonal(self) -> bool:
-        """Whether statistics hold squares alone."""
+        """Whether statistics contain only squares, without cross products."""
         return self.covariance in ("diagonal", "spherical")
 
     def start(self, restart: int) -> Parameters:
-        """Equal weights and covariances about starting means (or parameters given)."""
+        """Return equal weights and covariances about the initial means, or the given parameters."""
         if self.given is not None:
             return {name: item.copy() for name, item in self.given.items()}
         random = generator(self.seed, Stream.EM_START, unit=restart)
@@ -80,22 +80,22 @@ class GMM:
         )
 
     def _parameters_near(self, rows: RowBlock, mean: Array, scale: Array) -> Parameters:
-        """Every component begins with the rows nearest to it, each of which counts once."""
+        """Return initial parameters from the rows nearest to each mean; each row counts once."""
         parameters = cluster_initialization.moments_of_nearest(rows, mean, scale, self.per_class)
         parameters["covariance"], _ = self._raise_to_floor(self._shape_covariances(parameters["covariance"], parameters["weight"]))
         return parameters
 
     def expect(self, parameters: Parameters) -> EStep:
-        """Statistics of a block: packed (K, F), Σ r φ about each component's reference; mass; log-likelihood."""
+        """Return the E step with the statistics packed (K, F), Σ r φ about each component's reference; mass; log-likelihood."""
         own = {name: parameters[name] for name in ("weight", "mean", "covariance")}
         return EStep(self._ready(parameters), own, self.per_class)
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """The statistics and the points (K, D) they are about."""
+        """Return the statistics and their reference points (K, D)."""
         return sums | {"reference": self._ready(parameters).reference}
 
     def _cached(self, of: tuple[Array, ...], make: Callable[[], T]) -> T:
-        """What is made of arrays, once for each: E steps of many parts, and the free energies before and after, ask for the same."""
+        """Return the value that `make` computes from arrays, cached: E steps of many parts and free energies need the same values."""
         for arrays, found in self.made:
             if len(arrays) == len(of) and all(one is other for one, other in zip(arrays, of, strict=True)):
                 return cast(T, found)
@@ -120,12 +120,12 @@ class GMM:
         )
 
     def moments_of(self, parameters: Parameters, sums: Sums) -> tuple[Array, Array, Array]:
-        """Σ r (K,), Σ r (y − ref) (K, D) and the scatter Σ r (y − ref)(y − ref)' (K, D, D) or (K, D), with the references."""
+        """Return Σ r (K,), Σ r (y − ref) (K, D) and the scatter Σ r (y − ref)(y − ref)' (K, D, D) or (K, D), about the references."""
         packed, D = sums["packed"], parameters["mean"].shape[1]
         return packed[:, 0], packed[:, 1 : 1 + D], unpack_moments(packed, D, self.diagonal)
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ r_nk log π_k N(y_n; μ_k, Σ_k), about the references that the statistics were taken about."""
+        """Return Σ r_nk log π_k N(y_n; μ_k, Σ_k), from statistics about the references."""
         count, first, second = self.moments_of(parameters, sums)
         d = parameters["mean"] - sums["reference"]
         roots = self._roots(parameters)
@@ -140,13 +140,13 @@ class GMM:
         return float((count[used] * constant[used]).sum() - 0.5 * squares[used].sum())
 
     def _constants(self, parameters: Parameters, roots: Array) -> Array:
-        """log π_k + ½ log |P_k| − ½ D log 2π, (K,)."""
+        """Return log π_k + ½ log |P_k| − ½ D log 2π, (K,)."""
         with np.errstate(divide="ignore"):
             found: Array = np.log(parameters["weight"]) + 0.5 * (log_determinants(roots) - roots.shape[1] * LOG_TAU)
         return found
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """Weights, means and covariances; a component without rows keeps its mean and covariance."""
+        """Return weights, means and covariances; a component without rows keeps its mean and covariance."""
         count, first, second = self.moments_of(parameters, sums)
         used = count > 0
         shift = np.divide(first, count[:, None], out=np.zeros_like(first), where=used[:, None])
@@ -154,14 +154,14 @@ class GMM:
         covariance = parameters["covariance"].copy()
         for k in np.flatnonzero(used):
             scatter = np.diag(second[k]) if self.diagonal else second[k]
-            # Σ_k = ⟨r (y − μ_k)(y − μ_k)'⟩/⟨r⟩ (Makin, sec. 6.4.1) about a reference: with s = μ_k − ref it is the scatter about ref less
-            # ss'.  The reference is near where that matters, so that few digits cancel.
+            # Σ_k = ⟨r (y − μ_k)(y − μ_k)'⟩/⟨r⟩ (Makin, sec. 6.4.1).  With s = μ_k − ref it is the scatter about ref less ss'.
+            # The reference is near where that matters, so that few digits cancel.
             covariance[k] = scatter / count[k] - (np.diag(shift[k] ** 2) if self.diagonal else np.outer(shift[k], shift[k]))
         covariance, floors = self._raise_to_floor(self._shape_covariances(covariance, count))
         return {"weight": count / count.sum(), "mean": mean, "covariance": covariance}, floors
 
     def _shape_covariances(self, covariance: Array, count: Array) -> Array:
-        """The covariances of the family that have the greatest likelihood: one for all, their diagonals, or their mean variance."""
+        """Return the maximum-likelihood covariances of the family: one shared covariance, diagonals, or mean variances."""
         K, D, _ = covariance.shape
         if self.covariance == "tied":
             # Σ_k n_k (log|Σ_k| + tr Σ_k⁻¹S_k) is least at Σ_k = S_k; with one Σ for all at the mean of the S_k by n_k; among diagonal ones
@@ -174,10 +174,10 @@ class GMM:
         return covariance * np.eye(D) if self.covariance == "diagonal" else covariance
 
     def _raise_to_floor(self, covariance: Array) -> tuple[Array, int]:
-        """Eigenvalues below the floor raised to it, of columns divided by their scales, and their number.
+        """Return covariances with eigenvalues raised to the floor, for columns divided by their scales, and the number raised.
 
         Among all Σ whose eigenvalues are at least f, n log |Σ| + tr Σ⁻¹S is least at the eigenvectors of S with the
-        eigenvalues max(λ, f): the floor is part of the M step, and the free energy does not rise by it.
+        eigenvalues max(λ, f).  So the floor is part of the M step and does not raise the free energy.
         """
         raised, found = 0, covariance.copy()
         if not self.diagonal and is_clear_of_floor(covariance / np.outer(self.scale, self.scale), self.floor):
@@ -191,11 +191,11 @@ class GMM:
         return (np.repeat(found[:1], len(found), axis=0) if self.covariance == "tied" else found), raised
 
     def penalty(self, parameters: Parameters) -> float:
-        """Nothing: the greatest likelihood is sought."""
+        """Return 0: this is maximum likelihood."""
         return 0.0
 
     def memory(self) -> int:
-        """Bytes of packed statistics, features and log joints."""
+        """Return the bytes of packed statistics, features and log joints."""
         D = len(self.found.mean)
         width = 1 + D + (D if self.diagonal else D * (D + 1) // 2)
         work = (
@@ -206,28 +206,28 @@ class GMM:
         return 8 * (2 * self.components * width + work)
 
     def starting(self) -> int:
-        """Bytes that finding a start takes."""
+        """Return the bytes needed for finding initial parameters."""
         return 0 if self.given is not None else cluster_initialization.memory_needed(self.found, self.components)
 
     def base(self) -> Array:
-        """(D, D) covariance of one Gaussian of this family for all rows."""
+        """Return the covariance (D, D) of one Gaussian of this family for all rows."""
         found: Array = self._raise_to_floor(self._shape_covariances(self.found.covariance[None], np.ones(1)))[0][0]
         return found
 
     def start_from_means(self, mean: Array) -> GMM:
-        """The same, starting from means (K, D) and the rows nearest to each."""
+        """Return this model with an initialisation from means (K, D) and the rows nearest to each."""
         random = generator(self.seed, Stream.EM_START)
         rows = cluster_initialization.fill_with_means(sample_rows(self.source, random, self.found.rows), self.found)
         scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
         return replace(self, given=self._parameters_near(rows, mean, scale))
 
     def responsibilities(self, parameters: Parameters, X: Array) -> tuple[Array, Array]:
-        """(n, K) posteriors and (n,) log p(y) of rows, those with missing values by what is there."""
+        """Return posteriors (n, K) and log p(y) (n,) of rows; those with missing values use their observed values."""
         return posteriors(parameters, X, self._ready(parameters))
 
 
 def mixture_posteriors(parameters: Parameters, X: Array, covariance: str = "full") -> tuple[Array, Array]:
-    """(n, K) posteriors and (n,) log densities of rows (n, D) under a mixture with these covariances; NaN is a missing value."""
+    """Return posteriors (n, K) and log densities (n,) of rows (n, D) under a mixture; NaN is a missing value."""
     weight, mean = parameters["weight"], parameters["mean"]
     centre = weight @ mean
     spread = float(weight @ (np.trace(parameters["covariance"], axis1=1, axis2=2) + np.square(mean - centre).sum(axis=1)))
@@ -239,7 +239,7 @@ def mixture_posteriors(parameters: Parameters, X: Array, covariance: str = "full
 
 
 def posteriors(parameters: Parameters, X: Array, gaussians: PreparedGaussians) -> tuple[Array, Array]:
-    """(n, K) posteriors and (n,) log densities of rows (n, D); NaN is a missing value."""
+    """Return posteriors (n, K) and log densities (n,) of rows (n, D) under prepared Gaussians; NaN is a missing value."""
     found, evidence = np.empty((len(X), len(parameters["weight"]))), np.empty(len(X))
     absent = np.isnan(X)
     whole = np.flatnonzero(~absent.any(axis=1)) if absent.any() else None
@@ -276,11 +276,12 @@ def prepare_gmm(
     start: Parameters | None = None,
     map: Map = map,
 ) -> GMM:
-    """A mixture of so many Gaussians for the rows of a source.
+    """Return a mixture of `components` Gaussians for the rows of a source.
 
     floor   least variance in any direction; by default each column has its own, see `variance_floors.column_floors`.  0: none.
-    init    kmeans++, random (rows drawn) or kmeans.      given  parameters to start from in its place.
-    Raises BadUsage for settings there cannot be, DataError for fewer rows than components.
+    init    kmeans++, random (random rows) or kmeans.
+    start   initial parameters, in place of `init`.
+    Raises BadUsage for invalid settings, DataError for fewer rows than components.
     """
     if covariance not in COVARIANCES:
         raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(COVARIANCES)}")
@@ -295,13 +296,13 @@ def prepare_gmm(
 
 
 def parameter_count(components: int, columns: int, covariance: str) -> int:
-    """Free parameters: K − 1 weights, K D means, and the covariances."""
+    """Return the number of free parameters: K − 1 weights, K D means, and the covariances."""
     K, D = components, columns
     return K - 1 + K * D + {"full": K * D * (D + 1) // 2, "tied": D * (D + 1) // 2, "diagonal": K * D, "spherical": K}[covariance]
 
 
 def information_criteria(log_likelihood: float, rows: float, parameters: int) -> dict[str, float]:
-    """AIC and BIC; the smaller, the better.  log_likelihood  Σ over the rows.
+    """Return AIC and BIC; smaller is better.  log_likelihood  total over the rows.
 
     BIC = −2 log L + p log n.  Source: Schwarz (1978).
     """

@@ -38,15 +38,18 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
-SLACK = 1e-9  # of distances that are compared by their bounds
-TIE = 1e-10  # relative to squared norms: below it products cannot tell two centres apart
-SLAB = 1024  # rows whose distances stay in the cache
-RUN, RUNS = 64, 32  # a minibatch is so many runs of so many rows
+SLACK = 1e-9  # tolerance for distances that are compared by their bounds
+TIE = 1e-10  # relative to squared norms: below it matrix products cannot tell which of two centres is nearer
+SLAB = 1024  # rows per slab, whose distances stay in the cache
+RUN, RUNS = 64, 32  # a minibatch is RUNS runs of RUN neighbouring rows
 
 
 @dataclass
 class HamerlyBounds:
-    """What is known of a block since its centres were `centre`: which is nearest, how far at most, how far the others at least."""
+    """Bounds for the rows of a block: nearest centre, upper bound of its distance, and lower bound of all other distances.
+
+    They hold for the centres `centre`.
+    """
 
     centre: Array  # (K, D)
     nearest: Array  # (m,)
@@ -56,36 +59,36 @@ class HamerlyBounds:
 
 @dataclass(frozen=True)
 class AssignmentSums(Statistics):
-    """Statistics of a block: count (K,), first (K, D) about the mean of all rows, mass, −SSE as log_likelihood.
+    """The statistics of a block: count (K,), first (K, D) about the mean of all rows, mass, and −SSE as log_likelihood.
 
-    centre (K, D), about that mean too;  mean (D,).
+    centre (K, D) is also relative to that mean;  mean (D,).
     """
 
     centre: Array
     mean: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block, whose nearest centres are found from all distances."""
+        """Return the sums of a block, with the nearest centres found from all distances."""
         Z = block.X - self.mean
         return self.sums(block, Z, nearest_centres(Z, self.centre)[0])
 
     def sums(self, block: RowBlock, Z: Array, nearest: Array) -> Sums:
-        """The sums of a block whose rows Z (m, D) about the mean have these nearest centres (m,)."""
+        """Return the sums of a block whose rows Z (m, D), relative to the mean, have these nearest centres (m,)."""
         centre = self.centre
         w = np.ones(len(Z)) if block.weight is None else block.weight
-        # one row of the matrix for each row of the block, its weight in the column of its cluster
+        # one matrix row for each row of the block, with its weight in the column of its cluster
         members = csr_array((w, nearest, np.arange(len(Z) + 1)), shape=(len(Z), len(centre)))
         count, first = np.bincount(nearest, w, minlength=len(centre)), np.asarray(members.T @ Z)
-        # Σ w |z − c|² = Σ w |z|² + Σ_k c_k'(n_k c_k − 2 Σ_k w z): no row meets its centre again
+        # Σ w |z − c|² = Σ w |z|² + Σ_k c_k'(n_k c_k − 2 Σ_k w z), without another loop over rows and centres
         squares = float(w @ np.einsum("nd,nd->n", Z, Z) + (centre * (count[:, None] * centre - 2.0 * first)).sum())
         return {"count": count, "first": first, "mass": np.array([w.sum()]), "log_likelihood": np.array([min(0.0, -squares)])}
 
 
 @dataclass(frozen=True)
 class KMeans:
-    """The model for `driver.EM`; `prepare_kmeans` makes one.  Parameters: centre (K, D).
+    """The k-means model for `driver.EM`, made by `prepare_kmeans`.  Parameters: centre (K, D).
 
-    `bounds` saves time alone: without an entry for a block all its distances are computed, with the same result.
+    `bounds` only saves time: without an entry for a block all its distances are computed, with the same result.
     """
 
     clusters: int
@@ -98,7 +101,7 @@ class KMeans:
     bounds: dict[int, HamerlyBounds] = field(default_factory=dict, compare=False)
 
     def start(self, restart: int) -> Parameters:
-        """Centres by greedy k-means++, drawn, or given."""
+        """Return centres from greedy k-means++, random rows, or the given ones."""
         self.bounds.clear()
         if self.given is not None:
             return {"centre": self.given.copy()}
@@ -107,7 +110,7 @@ class KMeans:
         return {"centre": cluster_initialization.initial_centres(rows, self.clusters, self.init, random, np.ones(len(self.found.mean)))}
 
     def expect(self, parameters: Parameters) -> Callable[[RowBlock], Sums]:
-        """Statistics of a block, by its bounds where they are kept."""
+        """Return the E step, which uses the bounds of a block where they are kept."""
         plain = AssignmentSums(parameters["centre"] - self.found.mean, self.found.mean)
         if not self.bounded:
             return plain
@@ -123,10 +126,10 @@ class KMeans:
         return statistics
 
     def _nearest_centres(self, block: int, Z: Array, centre: Array, half: Array) -> Array:
-        """(m,) nearest centres, by the bounds of the block where there are any.
+        """Return the nearest centres (m,), using the bounds of the block if it has any.
 
-        A row whose nearest centre is at most u away keeps it if every other is at least l > u away, or if no other lies
-        within 2u of it.  Centres that moved by δ_k change the bounds to u + δ_nearest and l − max δ.
+        A row keeps its nearest centre, at most u away, if every other centre is at least l > u away, or if no other centre lies
+        within 2u of it.  If centres moved by δ_k, the bounds become u + δ_nearest and l − max δ.
         """
         held = self.bounds.get(block)
         if held is None:
@@ -147,11 +150,11 @@ class KMeans:
         return held.nearest
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """The statistics and the centres they were assigned by."""
+        """Return the statistics and the centres of the assignment."""
         return sums | {"centre": parameters["centre"]}
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """−Σ |x − c'|² of the assignment: Σ_k n_k (|c' − x̄_k|² − |c − x̄_k|²) more than it was at the centres c."""
+        """Return −Σ |x − c'|² of the assignment: the error at its centres c plus Σ_k n_k (|c' − x̄_k|² − |c − x̄_k|²), negated."""
         used = sums["count"] > 0
         count = sums["count"][used]
         mean = self.found.mean + sums["first"][used] / count[:, None]
@@ -160,31 +163,31 @@ class KMeans:
         return float(sums["log_likelihood"][0] - (count * (after - before)).sum())
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """Each centre to the mean of its rows; one without rows stays where it is."""
+        """Move each centre to the mean of its rows; a centre without rows stays."""
         used = sums["count"] > 0
         centre = parameters["centre"].copy()
         centre[used] = self.found.mean + sums["first"][used] / sums["count"][used, None]
         return {"centre": centre}, 0
 
     def penalty(self, parameters: Parameters) -> float:
-        """Nothing."""
+        """Return 0."""
         return 0.0
 
     def memory(self) -> int:
-        """Bytes of the sums and the bounds."""
+        """Return the bytes of the sums and the bounds."""
         D, rows = len(self.found.mean), min(BLOCK, self.found.rows)
         return 8 * (self.clusters * (D + SLAB) + 3 * BLOCK + 2 * rows * D)
 
     def starting(self) -> int:
-        """Bytes that finding a start takes."""
+        """Return the bytes needed for finding initial centres."""
         return cluster_initialization.memory_needed(self.found, self.clusters)
 
 
 def nearest_centres(Z: Array, centre: Array) -> tuple[Array, Array, Array]:
-    """Of rows (m, D): the nearest of the centres (K, D), the lowest of equals; an upper bound of its distance, and a lower
-    bound of the distances of all others.
+    """Return the nearest of the centres (K, D) for rows (m, D), an upper bound of its distance, and a lower bound of all others.
 
-    |z − c|² = |z|² − 2 z·c + |c|² from one product; where its rounding could decide, from differences.
+    The lowest index wins ties.
+    |z − c|² = |z|² − 2 z·c + |c|² from one product; from differences where rounding could decide.
     """
     centre = np.asarray(centre, dtype=np.float64)
     nearest, upper, lower = np.empty(len(Z), dtype=np.int64), np.empty(len(Z)), np.empty(len(Z))
@@ -219,7 +222,7 @@ def prepare_kmeans(
     bounded: bool = True,
     map: Map = map,
 ) -> KMeans:
-    """So many clusters of the rows of a source.  Raises DataError for missing values and fewer rows than clusters."""
+    """Return a k-means model for the rows of a source.  Raises DataError for missing values and fewer rows than clusters."""
     if clusters < 1:
         raise BadUsage("there must be at least 1 cluster")
     found = row_moments(source, map)
@@ -235,22 +238,22 @@ def prepare_kmeans(
 
 @dataclass
 class BatchState:
-    """Centres, and the weight that each has taken in so far; after the last batch the tree of the pass that says how good they are."""
+    """Centres and the weight of the rows behind each; after the last batch, the tree of sums of the evaluation pass."""
 
     step: int
     centre: Array = array("K D", "centres", kind="f")
     taken: Array = array("K", "weight of the rows behind each", kind="f")
     sizes: list[int] = field(default_factory=list)
     sums: list[dict[str, Array]] = field(default_factory=list)
-    error: float = 0.0  # mean squared distance of the last batch from its nearest centres, before they moved
+    error: float = 0.0  # mean squared distance of the last batch from its nearest centres, before the update
 
 
 @dataclass(frozen=True)
 class MiniBatch(HasStateShapes[BatchState]):
     """k-means by minibatches: c_k ← c_k + (w / taken_k)(x − c_k) for the rows of each batch; the last centres are the result.
 
-    A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read at few places.  One pass over all rows follows,
-    some blocks a step, for the squared error that the result is judged by.
+    A batch is RUNS runs of RUN neighbouring rows, so that a file of any size is read in few places.  One pass over all rows follows,
+    some blocks per step, to compute the squared error of the result.
     """
 
     rows: RowReader
@@ -260,16 +263,16 @@ class MiniBatch(HasStateShapes[BatchState]):
     state = BatchState  # the type of its states
 
     def init(self) -> BatchState:
-        """The starting centres, with nothing taken in."""
+        """Return the initial centres, with no rows behind them."""
         centre = self.model.start(0)["centre"]
         return BatchState(0, centre, np.zeros(len(centre)))
 
     def like(self) -> BatchState:
-        """The shapes of a state, without a start."""
+        """Return a state with the right shapes and without initial centres."""
         return BatchState(0, np.zeros((self.model.clusters, self.rows.columns)), np.zeros(self.model.clusters))
 
     def step(self, state: BatchState) -> BatchState:
-        """One minibatch, or some blocks of the last pass."""
+        """Process one minibatch, or some blocks of the final pass."""
         state.step += 1
         return self._batch(state) if state.step <= self.batches else self._judge(state)
 
@@ -294,24 +297,24 @@ class MiniBatch(HasStateShapes[BatchState]):
         return state
 
     def done(self, state: BatchState) -> bool:
-        """Whether all batches and the pass after them are behind it."""
+        """Return whether all batches and the pass after them have ended."""
         return state.step >= self.batches and sum(state.sizes) >= self.model.source.count
 
     def memory(self) -> int:
-        """Bytes of a batch and its distances, and of the sums of the pass."""
+        """Return the bytes of a batch and its distances, and of the sums of the pass."""
         batch = 8 * RUN * RUNS * (self.rows.columns + self.model.clusters)
         return batch + self.model.memory() * (blocks_per_step(self.model.source) + self.model.source.count.bit_length())
 
     def progress(self, state: BatchState) -> RunProgress:
-        """Batches, then parts of the pass, with the squared error of the last batch."""
+        """Return the number of batches and parts of the pass so far, with the squared error of the last batch."""
         figure = f"squared error {state.error:.5g}" if state.step else ""
         return RunProgress(state.step, self.batches + -(-self.model.source.count // blocks_per_step(self.model.source)), figure)
 
     def result(self, state: BatchState) -> EMFit:
-        """The centres with their squared error, as a run without an M step."""
+        """Return the centres with their squared error, as a run without an M step."""
         sums = SumTree(state.sizes, state.sums).total()
         mass = float(sums["mass"][0])
         reached = sums["log_likelihood"] / mass
         ledger = Ledger(reached, -reached, np.zeros(1), np.zeros(1, dtype=np.int64))
-        ended = np.ones(1, dtype=bool)  # at the number of batches asked for, which is the only end there is
+        ended = np.ones(1, dtype=bool)  # by reaching the number of batches, the only stopping criterion
         return EMFit({"centre": state.centre}, ledger, reached, np.zeros(1, dtype=np.int64), ended, 0, mass)

@@ -23,10 +23,10 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class EStep(Statistics):
-    """Statistics of a block: packed (K, F), Σ r φ about each component's reference; mass; log-likelihood.
+    """The statistics of a block: packed (K, F), Σ r φ about each component's reference; mass; log-likelihood.
 
-    parameters  weight (K,), mean (K, D), covariance (K, D, D), of which the Gaussians were made.
-    per_class   components that a row with a label can be of, see `GMM`.
+    parameters  weight (K,), mean (K, D), covariance (K, D, D), from which the Gaussians were prepared.
+    per_class   number of components for each label, see `GMM`.
     """
 
     gaussians: PreparedGaussians
@@ -34,7 +34,7 @@ class EStep(Statistics):
     per_class: int = 1
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         sums = self._empty()
         absent = np.isnan(block.X)
         if absent.any():
@@ -49,7 +49,7 @@ class EStep(Statistics):
         return {"packed": np.zeros((K, width)), "mass": np.zeros(1), "log_likelihood": np.zeros(1)}
 
     def _add(self, X: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
-        """Rows without missing values, a slab at a time."""
+        """Add rows without missing values to the sums, one slab at a time."""
         size = WHITENED_SLAB if self.gaussians.uses_whitening else SLAB
         for start in range(0, len(X), size):
             part = slice(start, start + size)
@@ -61,7 +61,7 @@ class EStep(Statistics):
             sums["packed"] += self.gaussians.statistics(phi, rows, joint)
 
     def _posterior(self, joint: Array, labels: Array | None, weight: Array | None, sums: Sums) -> None:
-        """Log joints into weighted responsibilities in place; their normalisers into the sums."""
+        """Replace log joints by weighted responsibilities in place, and add their normalisers to the sums."""
         if labels is not None:
             if labels.max(initial=-1) * self.per_class >= len(joint):
                 raise DataError(
@@ -78,9 +78,9 @@ class EStep(Statistics):
         sums["log_likelihood"] += evidence.sum()
 
     def _conditioned(self, block: RowBlock, whole: Array, sums: Sums) -> None:
-        """Rows with missing values by their patterns, after those without.
+        """Add rows with missing values to the sums, by their patterns, after the complete rows.
 
-        Of a row with values y_o observed, component k completes the missing ones by their conditional mean
+        For a row with observed values y_o, component k replaces the missing ones by their conditional mean
         μ_m + Σ_mo Σ_oo⁻¹ (y_o − μ_o), and adds their conditional covariance Σ_mm − Σ_mo Σ_oo⁻¹ Σ_om to the second moment.
         """
         labels, weight = block.labels, block.weight
@@ -105,13 +105,15 @@ class EStep(Statistics):
         i, j = (np.arange(len(missing)),) * 2 if self.gaussians.diagonal else np.triu_indices(len(missing))
         for k, (_, Y, spread) in enumerate(completed):
             sums["packed"][k] += weighted_features(Y - reference[k], joint[k], self.gaussians.diagonal)
-            # E[yy' | y_o] = ŷŷ' + Cov(y | y_o): means in the gaps alone would leave the covariance too small.
+            # E[yy' | y_o] = ŷŷ' + Cov(y | y_o): conditional means alone would make the covariance too small.
             sums["packed"][k, 1 + len(missing) :] += joint[k].sum() * spread[i, j]
 
 
 def complete_rows(X: Array, missing: Array, mean: Array, covariance: Array) -> tuple[Array, Array, Array]:
-    """Of rows (m, D) that all lack the same values: log densities of what is there (m,), the rows with conditional means in
-    the gaps (m, D), and the conditional covariance (D, D), 0 outside the gaps."""
+    """Return log densities (m,) of the observed values, completed rows (m, D), and the conditional covariance (D, D).
+
+    All rows (m, D) lack the same values.  These are replaced by conditional means; the covariance is 0 outside them.
+    """
     there = ~missing
     Y, spread = X.copy(), np.zeros_like(covariance)
     if not there.any():

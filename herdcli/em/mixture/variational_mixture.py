@@ -1,4 +1,4 @@
-"""Variational Bayes for mixtures of Gaussians: a distribution over the parameters instead of their likeliest values.
+"""Variational Bayes for mixtures of Gaussians: a posterior distribution over the parameters instead of point estimates.
 
     p(θ) = Dir(π; α₀) Π_k N(μ_k; m₀, (β₀ Λ_k)⁻¹) W(Λ_k; W₀, ν₀),     q(θ) of the same form with α_k, β_k, m_k, W_k, ν_k.
 
@@ -6,11 +6,11 @@
     M   α_k = α₀ + n_k,  β_k = β₀ + n_k,  ν_k = ν₀ + n_k,  m_k = (β₀ m₀ + n_k ȳ_k) / β_k,
         W_k⁻¹ = W₀⁻¹ + n_k S_k + β₀ n_k / β_k (ȳ_k − m₀)(ȳ_k − m₀)'
 
-Rows are taken to be known to within the floor: a variance f_d = floor · scale_d² of column d joins every row's square, yy' + diag f.
-Without it a direction in which rows do not vary (a constant column, two that are the same) would be the surer the more rows a
-component has, E log |Λ_k| would grow by log n_k, and large components would take the rows of small ones.
+Rows are assumed to be known to within the floor: a variance f_d = floor · scale_d² of column d is added to every row's square,
+yy' + diag f.  Without it, a direction in which rows do not vary (a constant column, two equal columns) would become the more certain
+the more rows a component has.  Then E log |Λ_k| would grow by log n_k, and large components would take the rows of small ones.
 
-Both lower F = −Σ_n log Σ_k exp(…) + KL(q(θ) ‖ p(θ)) ≥ −log p(rows), so that −F is a bound of the evidence.
+Both steps lower F = −Σ_n log Σ_k exp(…) + KL(q(θ) ‖ p(θ)) ≥ −log p(rows), so that −F is a lower bound of the evidence.
 Source: Teh (2003), alg. 2.2; Attias (2000); Bishop (2006), sec. 10.2.
 """
 
@@ -43,7 +43,7 @@ HELD = 1.0  # weight of rows below which a component counts as empty
 
 @dataclass(frozen=True)
 class MixturePrior:
-    """α₀, β₀, ν₀, m₀ (D,) and W₀⁻¹ (D, D)."""
+    """The hyperparameters of the prior: α₀, β₀, ν₀, m₀ (D,) and W₀⁻¹ (D, D)."""
 
     concentration: float
     precision: float
@@ -54,8 +54,10 @@ class MixturePrior:
 
 @dataclass(frozen=True)
 class VariationalGMM(GMM):
-    """The model for `driver.EM`; `variational_gmm` makes one.  Parameters: those of GMM by expectation (weight, mean, (ν W)⁻¹), and
-    concentration α, precision β, freedom ν, each (K,).  `log_likelihood` of its ledger is Σ log Σ_k exp(…), the bound without the KL.
+    """The variational mixture for `driver.EM`, made by `variational_gmm`.
+
+    Parameters: the expectations of those of GMM (weight, mean, (ν W)⁻¹), and concentration α, precision β, freedom ν, each (K,).
+    The `log_likelihood` of its ledger is Σ log Σ_k exp(…), the bound without the KL.
     """
 
     prior: MixturePrior | None = None
@@ -68,18 +70,18 @@ class VariationalGMM(GMM):
 
     @property
     def least(self) -> Array:
-        """(D,) variance f that every row has about its value."""
+        """The variance f (D,) with which the values of every row are known."""
         return np.asarray(self.floor * self.scale**2)
 
     def start(self, restart: int) -> Parameters:
-        """q(θ) of the rows nearest to the starting centres."""
+        """Return q(θ) given the rows nearest to the initial centres."""
         begun = super().start(restart)
         if "concentration" in begun:
             return begun
         return self._posterior_of(begun["weight"] * self.found.mass, begun["mean"], begun["covariance"])
 
     def _posterior_of(self, count: Array, mean: Array, covariance: Array) -> Parameters:
-        """q(θ) of weights n_k (K,), means (K, D) and covariances (K, D, D) of the components' rows: the M step."""
+        """Return q(θ) given weights n_k (K,), means (K, D) and covariances (K, D, D) of the components' rows: the M step."""
         prior = self.known
         beta, nu, alpha = prior.precision + count, prior.freedom + count, prior.concentration + count
         away = mean - prior.mean
@@ -94,7 +96,7 @@ class VariationalGMM(GMM):
         return learned | {"concentration": alpha, "precision": beta, "freedom": nu}
 
     def _extra(self, parameters: Parameters) -> Array:
-        """½ (E log |Λ_k| − log |ν_k W_k|) − D / (2β_k) − ½ Σ_d ν_k W_k,dd f_d, (K,)."""
+        """Return ½ (E log |Λ_k| − log |ν_k W_k|) − D / (2β_k) − ½ Σ_d ν_k W_k,dd f_d, (K,)."""
         D, roots = len(self.found.mean), self._roots(parameters)
         known = 0.5 * np.einsum("kid,d->k", np.square(roots), self.least)
         found: Array = (
@@ -103,9 +105,9 @@ class VariationalGMM(GMM):
         return np.asarray(found - known)
 
     def _log_weight(self, parameters: Parameters) -> Array:
-        """E log π_k = ψ(α_k) − ψ(Σ α)."""
+        """Return E log π_k = ψ(α_k) − ψ(Σ α)."""
         alpha = parameters["concentration"]
-        # The mean of log π_k under Dir(α): the slope of its log normaliser Σ log Γ(α_k) − log Γ(Σ α).
+        # The mean of log π_k under Dir(α) is the derivative of its log normaliser Σ log Γ(α_k) − log Γ(Σ α).
         found: Array = digamma(alpha) - digamma(alpha.sum())
         return found
 
@@ -120,7 +122,7 @@ class VariationalGMM(GMM):
         return found
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """The posterior of the parameters given the responsibilities; the prior does what a floor would."""
+        """Return the posterior of the parameters given the responsibilities; the prior takes the place of a floor."""
         count, first, second = self.moments_of(parameters, sums)
         used = count > 0
         shift = np.divide(first, count[:, None], out=np.zeros_like(first), where=used[:, None])
@@ -129,7 +131,7 @@ class VariationalGMM(GMM):
         return self._posterior_of(count, sums["reference"] + shift, covariance), 0
 
     def penalty(self, parameters: Parameters) -> float:
-        """−KL(q(θ) ‖ p(θ))."""
+        """Return −KL(q(θ) ‖ p(θ))."""
         prior, D = self.known, len(self.found.mean)
         alpha, beta, nu = parameters["concentration"], parameters["precision"], parameters["freedom"]
         roots = precision_roots(parameters["covariance"])  # of ν W
@@ -149,22 +151,22 @@ class VariationalGMM(GMM):
 
 
 def _digamma_sums(nu: Array, D: int) -> Array:
-    """Σ_i ψ((ν + 1 − i) / 2), i = 1 … D, (K,)."""
+    """Return Σ_i ψ((ν + 1 − i) / 2), i = 1 … D, (K,)."""
     found: Array = digamma(0.5 * (nu[:, None] - np.arange(D))).sum(axis=1)
     return found
 
 
 def _log_wishart_normaliser(log_w: Any, nu: Array, D: int) -> Array:
-    """log B(W, ν) of a Wishart distribution."""
+    """Return log B(W, ν) of a Wishart distribution."""
     found: Array = -0.5 * nu * log_w - 0.5 * nu * D * np.log(2.0) - multigammaln(0.5 * nu, D)
     return found
 
 
 def variational_gmm(model: GMM, *, concentration: float | None = None, prior: MixturePrior | None = None) -> VariationalGMM:
-    """A mixture with the default prior: α₀ = 1/K, β₀ = 1, ν₀ = D, m₀ and W₀⁻¹ the mean and covariance of all rows.
+    """Return a mixture with the default prior: α₀ = 1/K, β₀ = 1, ν₀ = D, m₀ and W₀⁻¹ the mean and covariance of all rows.
 
-    The covariance has the columns' floors added, so that constant columns leave it positive definite.  Raises BadUsage for missing values
-    and for covariances that are not full.
+    The columns' floors are added to the covariance, so that it is positive definite despite constant columns.
+    Raises BadUsage for missing values and for covariances that are not full.
     """
     if model.covariance != "full":
         raise BadUsage(f"--bayes uses full covariances, not {model.covariance}", hint="leave out --covariance")
@@ -177,9 +179,10 @@ def variational_gmm(model: GMM, *, concentration: float | None = None, prior: Mi
 
 
 def predictive_densities(parameters: Parameters, X: Array) -> tuple[Array, Array]:
-    """(n, K) posteriors and (n,) log densities of rows (n, D) under the predictive mixture of Student distributions; NaN is missing.
+    """Return posteriors (n, K) and log densities (n,) of rows (n, D) under the predictive mixture of Student distributions.
 
-    p(y | rows) = Σ_k α_k / Σα St(y; m_k, (1 + β_k) / (β_k (ν_k + 1 − D)) W_k⁻¹, ν_k + 1 − D); what is missing is left out of m and W⁻¹.
+    p(y | rows) = Σ_k α_k / Σα St(y; m_k, (1 + β_k) / (β_k (ν_k + 1 − D)) W_k⁻¹, ν_k + 1 − D).  NaN is a missing value; its entries are
+    left out of m and W⁻¹.
     """
     K, D = parameters["mean"].shape
     freedom = parameters["freedom"] + 1.0 - D
@@ -191,7 +194,7 @@ def predictive_densities(parameters: Parameters, X: Array) -> tuple[Array, Array
     for number, missing in enumerate(patterns):
         rows, d = np.flatnonzero(which.ravel() == number), int((~missing).sum())
         for k in range(K if d else 0):
-            # of the Gaussian with this shape: log N = c − ½ Δ², from which Δ² is read
+            # of the Gaussian with this shape: log N = c − ½ Δ², which gives Δ²
             there = ~missing
             gaussian, _, _ = complete_rows(X[rows], missing, parameters["mean"][k], shape[k])
             level = 0.5 * (-float(np.linalg.slogdet(shape[k][np.ix_(there, there)])[1]) - d * LOG_TAU)

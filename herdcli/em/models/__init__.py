@@ -1,1 +1,1 @@
-"""Models of rows: a file and a class each, a line each in `herdcli.em.model_table`."""
+"""Models of rows: one file and one class each, with a line in `herdcli.em.model_table`."""

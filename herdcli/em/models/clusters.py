@@ -1,4 +1,4 @@
-"""K-means."""
+"""The row model of k-means."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from herdcli.numerics.block_statistics import BlockSource, Map, RemoteSource
 
 
 class ClusterModels(RowModel):
-    """One number of clusters, which nothing but a user can choose."""
+    """K-means with one number of clusters, which only the user can choose."""
 
     def prepare(self, rows: FitRows, options: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
         if len(options.sizes) > 1:
             raise BadUsage("k-means has no likelihood to choose a number of clusters by", hint="--components N, or --model gmm")
         given = options.given if isinstance(options.given, np.ndarray) else None
-        # bounds take 24 bytes a row, and rows on disk are many; those with other processes have no bounds here
+        # bounds take 24 bytes per row, too much for rows on disk; rows in other processes have no bounds here
         in_memory = isinstance(rows.training, block_statistics.RowTable) and not isinstance(source, RemoteSource)
         init = options.init or "kmeans++"
         model = kmeans.prepare_kmeans(source, options.sizes[0], init=init, seed=options.seed, given=given, bounded=in_memory, map=map)

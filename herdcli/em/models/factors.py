@@ -1,4 +1,4 @@
-"""Linear factor models: factor analysis, and principal components with noise and without."""
+"""The row models of linear factors: factor analysis, and principal components with and without noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from herdcli.numerics.block_statistics import BlockSource, Map, marginal_moments
 
 
 class FactorModels(RowModel):
-    """Factor models of several sizes that differ in their noise: of each column (fa), of all columns (ppca), or none (pca)."""
+    """Factor models of several sizes, with noise per column (fa), shared noise (ppca), or no noise (pca)."""
 
     def prepare(self, rows: FitRows, options: FitOptions, settings: EMSettings, source: BlockSource, map: Map) -> PreparedFit:
         if len(options.sizes) > 1 and options.model == "pca":
@@ -48,9 +48,9 @@ class FactorModels(RowModel):
 
 
 def _prepare_axes(rows: FitRows, options: FitOptions, source: BlockSource, map: Map) -> PreparedFit | None:
-    """Pca without the D × D covariance, where that pays or is asked for; None: by the covariance.
+    """Return a fit of pca without the D × D covariance if that is faster or requested; None means by the covariance.
 
-    Raises DataError for rows with gaps, of which a randomised range knows nothing.
+    Raises DataError for rows with missing values, which a randomised range cannot use.
     """
     n, D, K = rows.training.count, rows.training.columns, options.sizes[0]
     if K > D or choose_solver(options.solver, n, D, K, complete=True) == "columns":

@@ -1,4 +1,4 @@
-"""Gaussian mixtures, by maximum likelihood or variational Bayes."""
+"""The row models of Gaussian mixtures, by maximum likelihood or variational Bayes."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What the states of a chain emit: symbols, counts, bits; Gaussians stand in `gaussian_emissions`.
+"""Emission families of hidden states: symbols, counts and bits.  Gaussians are in `gaussian_emissions`.
 
-Columns of a row are independent given the state, each with parameters of its own.  A missing value (NaN) says nothing of the state and
-takes no part in the M step, which is the exact one for values missing at random.
+Columns of a row are independent given the state, each with its own parameters.  A missing value (NaN) carries no information about the
+state and is left out of the M step, which is exact for values missing at random.
 
     categorical  p(v | k) = B_kdv          M   Σ_t γ_t(k) [y_td = v] / Σ_t γ_t(k) [y_td is there]
     poisson      e^−λ λ^y / y!             M   λ_kd = Σ_t γ_t(k) y_td / Σ_t γ_t(k) [y_td is there]
     bernoulli    p^y (1 − p)^(1 − y)       M   the same mean
 
-Floors belong to the M step: among all parameters not below the floor the likeliest are taken, so that the free energy does not rise.
+Floors are part of the M step: it maximises the likelihood over parameters at or above the floor, so that the free energy does not rise.
 Source: Rabiner (1989), sec. III.C and IV.A; Makin, sec. 6.4.2.
 """
 
@@ -27,104 +27,104 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 EMISSIONS = ("gaussian", "categorical", "poisson", "bernoulli", "gmm")
-FLOOR = 1e-6  # of probabilities and rates where none is given
+FLOOR = 1e-6  # default floor of probabilities and rates
 NEVER = -1e300  # instead of log 0, so that 0 · log 0 = 0
 MOST_SYMBOLS = 10_000
 
 
 class PreparedEmission(Protocol):
-    """Emissions with parameters, for the blocks of one E step."""
+    """Emissions with parameters, prepared for the blocks of one E step."""
 
     def emitted(self, X: Array) -> ScaledLikelihoods:
-        """Likelihoods of rows (m, D)."""
+        """Return the scaled likelihoods of rows (m, D)."""
         ...
 
     def logs(self, X: Array) -> Array:
-        """(m, K) log p(row | state)."""
+        """Return log p(row | state), (m, K)."""
         ...
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
-        """Statistics of rows (m, D) with weights (m, K) of the states."""
+        """Add the statistics of rows (m, D) with state weights (m, K) to the sums."""
         ...
 
 
 class EmissionFamily(Protocol):
-    """A family, with its floor and whatever its columns are known to hold."""
+    """A family of emission distributions, with its floor and the facts about its columns that it needs."""
 
     @property
     def name(self) -> str:
-        """One of EMISSIONS."""
+        """The name of the family, one of EMISSIONS."""
         ...
 
     @property
     def floor(self) -> float:
-        """Of variances, probabilities or rates."""
+        """The floor of variances, probabilities or rates."""
         ...
 
     @property
     def columns(self) -> int:
-        """Of a row."""
+        """The number of columns of a row."""
         ...
 
     def ready(self, parameters: Parameters) -> PreparedEmission:
-        """For an E step."""
+        """Return the emissions with these parameters, prepared for an E step."""
         ...
 
     def empty(self, states: int) -> Sums:
-        """Statistics of no rows."""
+        """Return the statistics of no rows."""
         ...
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """The statistics of a pass with what else the M step needs."""
+        """Return the statistics of a pass with anything else that the M step needs."""
         ...
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ γ log p(row | state)."""
+        """Return Σ γ log p(row | state)."""
         ...
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """The likeliest parameters, and how many were raised to the floor; a state without rows keeps its own."""
+        """Return the maximum-likelihood parameters and how many were raised to the floor; a state without rows keeps its own."""
         ...
 
     def start(self, X: Array, weight: Array, state: Array, states: int, random: np.random.Generator) -> Parameters:
-        """Parameters of rows (m, D) that were dealt to states (m,)."""
+        """Return initial parameters from rows (m, D) that are assigned to states (m,)."""
         ...
 
     def numbers(self, states: int) -> int:
-        """Free parameters."""
+        """Return the number of free parameters."""
         ...
 
     def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
-        """Rows (m, D) of states (m,)."""
+        """Sample rows (m, D) given states (m,)."""
         ...
 
     def single(self) -> EmissionFamily:
-        """The family whose one state has an M step in closed form."""
+        """Return the family with an M step in closed form for a single state."""
         ...
 
 
 def safe_log(values: Array) -> Array:
-    """Logarithms, NEVER for 0."""
+    """Return logarithms, with NEVER for log 0."""
     with np.errstate(divide="ignore"):
         return np.maximum(np.log(values), NEVER)
 
 
 def mark_impossible(logs: Array) -> Array:
-    """Sums in which a NEVER counted, as −inf; in place."""
+    """Replace sums that contain a NEVER by −inf, in place, and return them."""
     logs[logs < 0.1 * NEVER] = -np.inf
     return logs
 
 
 def weighted_log_sum(counts: Array, logs: Array) -> float:
-    """Σ counts · logs, with 0 · log 0 = 0."""
+    """Return Σ counts · logs, with 0 · log 0 = 0."""
     return float((counts * np.where(counts > 0, logs, 0.0)).sum())
 
 
 def raise_to_floor(counts: Array, floor: float) -> tuple[Array, int]:
-    """Probabilities (…, V) ∝ counts that are all at least `floor`, and how many were raised; rows without counts are NaN.
+    """Return probabilities (…, V) ∝ counts that are all at least `floor`, and how many were raised; rows without counts are NaN.
 
-    Σ n_v log p_v subject to Σ p = 1 and p ≥ f is greatest where p_v = max(f, n_v / λ): those that fall below f take it, and the others
-    share the rest in proportion, until none falls below.
+    Σ n_v log p_v subject to Σ p = 1 and p ≥ f is maximal at p_v = max(f, n_v / λ): values below f become f, and the others share the
+    rest in proportion, until none is below.
     """
     V = counts.shape[-1]
     if floor * V >= 1:
@@ -137,12 +137,12 @@ def raise_to_floor(counts: Array, floor: float) -> tuple[Array, int]:
         more = (p < floor) & ~low
         if not more.any():
             return p, int((low & (counts < floor * counts.sum(axis=-1, keepdims=True))).sum())
-        # What is raised takes from the others, which can but fall: none that was at the floor comes up again, and V rounds suffice.
+        # Raising some values can only lower the others: none at the floor rises again, so V rounds suffice.
         low |= more
 
 
 def require_emittable(X: Array, good: Callable[[Array], Array], what: str, hint: str, names: list[str] | None) -> None:
-    """Raise DataError for the first value of a table that a family cannot emit; NaN is a missing value."""
+    """Raise DataError for the first value of a table that a family cannot emit; NaN is a missing value and passes."""
     for start in range(0, len(X), BLOCK):
         part = np.asarray(X[start : start + BLOCK], dtype=np.float64)
         bad = ~np.isnan(part) & ~good(part)
@@ -154,9 +154,10 @@ def require_emittable(X: Array, good: Callable[[Array], Array], what: str, hint:
 
 @dataclass(frozen=True)
 class Categorical:
-    """One of V symbols in each column.
+    """A family that emits one of V symbols in each column.
 
-    symbols  (V,) whole numbers, rising, of all columns.  seen  how many of them each column has; None: all.
+    symbols  (V,) the whole numbers that occur in any column, ascending.
+    seen     number of symbols in each column; None: all of them.
     """
 
     symbols: Array
@@ -167,7 +168,7 @@ class Categorical:
 
     @classmethod
     def of(cls, X: Array, floor: float | None, names: list[str] | None) -> Categorical:
-        """The symbols that a table (n, D) has.  Raises DataError for values that are not whole."""
+        """Return the family for the symbols of a table (n, D).  Raises DataError for values that are not whole numbers."""
         hint = "--emission gaussian takes any numbers"
         require_emittable(X, lambda part: part == np.round(part), "and symbols are whole numbers", hint, names)
         found, own = np.zeros(0), [np.zeros(0)] * X.shape[1]
@@ -181,7 +182,7 @@ class Categorical:
         return cls(found.astype(np.int64), X.shape[1], FLOOR if floor is None else floor, seen=seen)
 
     def codes(self, X: Array) -> Array:
-        """(m, D) places among the symbols, V where a value is missing.  Raises DataError for a symbol that is unknown."""
+        """Return the indices (m, D) of the symbols, V for a missing value.  Raises DataError for an unknown symbol."""
         missing = np.isnan(X)
         y = np.where(missing, self.symbols[0], X) if missing.any() else X
         if self.symbols[-1] - self.symbols[0] + 1 == len(self.symbols):
@@ -199,32 +200,32 @@ class Categorical:
         return np.asarray(found)
 
     def ready(self, parameters: Parameters) -> _PreparedCategorical:
-        """With table (K, D, V)."""
+        """Return the prepared emissions with table (K, D, V)."""
         return _PreparedCategorical(self, parameters["table"])
 
     def empty(self, states: int) -> Sums:
-        """Counts (K, D, V)."""
+        """Return counts (K, D, V) of 0."""
         return {"counts": np.zeros((states, self.columns, len(self.symbols)))}
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """Nothing more."""
+        """Return the statistics unchanged."""
         return sums
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ counts log table."""
+        """Return Σ counts log table."""
         return weighted_log_sum(sums["counts"], safe_log(parameters["table"]))
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """Shares of the counts."""
+        """Return the relative frequencies of the symbols, with the floor."""
         counts = sums["counts"]
         p, floors = raise_to_floor(counts, self.floor)
         used = counts.sum(axis=-1, keepdims=True) > 0
-        if self.floor > 0:  # of symbols that only other columns have nothing was raised
+        if self.floor > 0:  # symbols that occur in other columns only do not count as raised
             floors -= int((used & (counts.sum(axis=0) == 0)).sum())
         return {"table": np.where(used, p, parameters["table"])}, floors
 
     def start(self, X: Array, weight: Array, state: Array, states: int, random: np.random.Generator) -> Parameters:
-        """Each symbol shared out among the states at random, where they were not dealt by place or label."""
+        """Return initial tables; without assigned states, the count of each symbol is divided among the states at random."""
         codes, V = self.codes(X), len(self.symbols)
         if (state < 0).all():
             total = np.stack([np.bincount(column, weight, minlength=V + 1)[:V] for column in codes.T])
@@ -234,19 +235,19 @@ class Categorical:
         return {"table": raise_to_floor(counts + 0.5 / V, self.floor)[0]}
 
     def numbers(self, states: int) -> int:
-        """K (V_d − 1) for each column d, of whose own V_d symbols."""
+        """Return K (V_d − 1), summed over columns d that have V_d symbols."""
         seen = (len(self.symbols),) * self.columns if self.seen is None else self.seen
         return states * sum(max(count - 1, 0) for count in seen)
 
     def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
-        """Symbols by their cumulative probabilities."""
+        """Sample symbols by their cumulative probabilities."""
         ends = np.cumsum(parameters["table"], axis=-1)
         u = random.random((len(state), self.columns))
         places = np.stack([(u[:, d, None] * ends[state, d, -1:] >= ends[state, d]).sum(axis=-1) for d in range(self.columns)], axis=1)
         return np.asarray(self.symbols[np.minimum(places, len(self.symbols) - 1)], dtype=np.float64)
 
     def single(self) -> Categorical:
-        """Itself."""
+        """Return the family itself."""
         return self
 
 
@@ -256,7 +257,7 @@ class _PreparedCategorical:
     table: Array
 
     def emitted(self, X: Array) -> ScaledLikelihoods:
-        """Of one column its entries of the table, which need no logarithms."""
+        """Return the scaled likelihoods; for a single column these are table entries and need no logarithms."""
         if X.shape[1] > 1:
             return scale_likelihoods(self.logs(X))
         b = np.concatenate([self.table[:, 0].T, np.ones((1, len(self.table)))])
@@ -264,14 +265,14 @@ class _PreparedCategorical:
         return ScaledLikelihoods(found, np.zeros(len(X)), lambda rows: self.logs(X[rows]))
 
     def logs(self, X: Array) -> Array:
-        """Sums of the columns' entries."""
+        """Return the sums of the columns' log probabilities."""
         found = np.zeros((len(X), len(self.table)))
         for d, column in enumerate(self.family.codes(X).T):
             found += np.concatenate([safe_log(self.table[:, d].T), np.zeros((1, len(self.table)))])[column]
         return mark_impossible(found)
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
-        """Counts of each symbol by state."""
+        """Add the counts of each symbol, weighted by state."""
         V = len(self.family.symbols)
         for d, column in enumerate(self.family.codes(X).T):
             for k in range(gamma.shape[1]):
@@ -280,7 +281,7 @@ class _PreparedCategorical:
 
 @dataclass(frozen=True)
 class MeanEmission:
-    """Poisson counts, or bits: families whose M step is the mean of the values that are there."""
+    """Poisson counts or bits: families whose M step is the mean of the observed values."""
 
     name: str
     columns: int
@@ -288,7 +289,7 @@ class MeanEmission:
 
     @classmethod
     def of(cls, name: str, X: Array, floor: float | None, names: list[str] | None) -> MeanEmission:
-        """For a table (n, D).  Raises DataError for values that the family cannot emit."""
+        """Return the family for a table (n, D).  Raises DataError for values that the family cannot emit."""
         hint = "--emission gaussian takes any numbers"
         if name == "poisson":
             require_emittable(X, lambda part: (part == np.round(part)) & (part >= 0), "and counts are whole numbers from 0", hint, names)
@@ -301,30 +302,30 @@ class MeanEmission:
 
     @property
     def parameter(self) -> str:
-        """What the parameters are called."""
+        """The name of the parameter, `rate` or `probability`."""
         return "rate" if self.name == "poisson" else "probability"
 
     def ready(self, parameters: Parameters) -> _PreparedMeanEmission:
-        """With rates or probabilities (K, D)."""
+        """Return the prepared emissions with rates or probabilities (K, D)."""
         return _PreparedMeanEmission(self, parameters[self.parameter])
 
     def empty(self, states: int) -> Sums:
-        """Σ γ y, Σ γ over the values that are there, and Σ log y! (1,)."""
+        """Return zeros for Σ γ y, for Σ γ over the observed values, and for Σ log y! (1,)."""
         return {"values": np.zeros((states, self.columns)), "there": np.zeros((states, self.columns)), "base": np.zeros(1)}
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """Nothing more."""
+        """Return the statistics unchanged."""
         return sums
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ γ log p, by the statistics."""
+        """Return Σ γ log p, from the statistics."""
         mean, values, there = parameters[self.parameter], sums["values"], sums["there"]
         if self.name == "poisson":
             return weighted_log_sum(values, safe_log(mean)) - float((there * mean).sum()) - float(sums["base"][0])
         return weighted_log_sum(values, safe_log(mean)) + weighted_log_sum(there - values, safe_log(1.0 - mean))
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """Means of the values."""
+        """Return the means of the observed values."""
         values, there = sums["values"], sums["there"]
         used = there > 0
         mean = np.divide(values, there, out=parameters[self.parameter].copy(), where=used)
@@ -333,7 +334,7 @@ class MeanEmission:
         return {self.parameter: np.clip(mean, self.floor, high)}, floors
 
     def start(self, X: Array, weight: Array, state: Array, states: int, random: np.random.Generator) -> Parameters:
-        """Means of each state's rows, a tenth of the way to the mean of all."""
+        """Return the means of each state's rows, moved a tenth of the way to the overall mean."""
         there = ~np.isnan(X)
         Y, w = np.where(there, X, 0.0), np.where(there, weight[:, None], 0.0)
         every = (w * Y).sum(axis=0) / np.maximum(w.sum(axis=0), np.finfo(float).tiny)
@@ -344,17 +345,17 @@ class MeanEmission:
         return {self.parameter: np.clip(0.9 * mean + 0.1 * every, max(self.floor, 1e-3), high)}
 
     def numbers(self, states: int) -> int:
-        """K D."""
+        """Return the number of free parameters, K D."""
         return states * self.columns
 
     def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
-        """Counts or bits."""
+        """Sample counts or bits."""
         mean = parameters[self.parameter][state]
         found = random.poisson(mean) if self.name == "poisson" else random.random(mean.shape) < mean
         return found.astype(np.float64)
 
     def single(self) -> MeanEmission:
-        """Itself."""
+        """Return the family itself."""
         return self
 
 
@@ -364,23 +365,23 @@ class _PreparedMeanEmission:
     mean: Array
 
     def emitted(self, X: Array) -> ScaledLikelihoods:
-        """By their logarithms."""
+        """Return the likelihoods scaled from their logarithms."""
         return scale_likelihoods(self.logs(X))
 
     def logs(self, X: Array) -> Array:
-        """Products of the rows with the natural parameters."""
+        """Return the log-likelihoods, as products of the rows with the natural parameters."""
         missing = np.isnan(X)
         Y = np.where(missing, 0.0, X)
         there = (~missing).astype(np.float64)
         if self.family.name == "poisson":
-            # Σ over the columns that are there of y log λ − λ − log y!; a missing value is 0 in Y and in `there`, and adds nothing.
+            # Σ over observed columns of y log λ − λ − log y!; a missing value is 0 in Y and in `there`, and adds nothing.
             found = Y @ safe_log(self.mean).T - there @ self.mean.T - gammaln(Y + 1.0).sum(axis=1)[:, None]
         else:
             found = Y @ safe_log(self.mean).T + (there - Y) @ safe_log(1.0 - self.mean).T
         return mark_impossible(found)
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
-        """Weighted sums of the values."""
+        """Add the weighted sums of the values."""
         missing = np.isnan(X)
         Y = np.where(missing, 0.0, X)
         sums["values"] += gamma.T @ Y

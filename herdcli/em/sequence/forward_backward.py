@@ -1,11 +1,11 @@
-"""Chains of hidden states: filtering, smoothing, likeliest and drawn paths, for rows of any kind.
+"""Chains of hidden states: filtering, smoothing, most probable paths and sampled paths, for any emissions.
 
     filter     α_t(j) = p(j | y_≤t) ∝ b_t(j) Σ_i α_{t−1}(i) A_ij,   b_t(j) = p(y_t | j),   log p(y) = Σ_t log of the normalisers
     smoother   γ_t(i) = p(i | y),   ξ_t(i, j) = p(i at t − 1, j at t | y) = α_{t−1}(i) A_ij b_t(j) β_t(j) / scale_t
 
-A_ij = p(next = j | now = i): rows sum to 1 (the source's matrix is the transpose).  Likelihoods are divided by the largest of a row, and
-α by its sum.  A number that becomes 0 on the way matters only if all other paths turn out to be as unlikely: its posterior is what
-it was times β, and where β is large enough for that, or nothing is left at all, the chain is done again in logarithms.
+A_ij = p(next = j | now = i): rows sum to 1 (the source's matrix is the transpose).  The likelihoods of a row are divided by their largest,
+and α by its sum.  A number that underflows to 0 matters only if all other paths turn out to be as unlikely: its posterior is its value
+times β.  Where β is large enough for that, or no path is left, the chain is computed again in logarithms.
 Source: Makin, sec. 2.2.1 (eq. 2.37 to 2.41); Rabiner (1989).
 """
 
@@ -21,10 +21,10 @@ from herdcli.errors import DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-EIGHT = 8  # states that go side by side
-LEAST = 1e-100  # a transition below it is as good as none for numbers that become 0 at 1e-290
-HARMLESS = 1e250  # what was lost had posterior probabilities below 1e-290 times the largest β
-LOWEST = -690.0  # log of the least likelihood beside the largest of a row; a true 0 stays 0
+EIGHT = 8  # states are padded to a multiple of this
+LEAST = 1e-100  # a transition below it counts as zero, for numbers that underflow at 1e-290
+HARMLESS = 1e250  # largest β at which lost numbers have posterior probabilities below 1e-290 times it
+LOWEST = -690.0  # least log-likelihood relative to the largest of a row; a true 0 stays 0
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ScaledLikelihoods:
     """Likelihoods of rows: p(y_t | j) = b_tj exp(shift_t).
 
     b     (m, width) at most 1, 0 beyond the last state.      shift  (m,).
-    logs  from places of rows to their log p(y | j) (r, K), for those that are done again.
+    logs  a function from row indices to log p(y | j) (r, K), for chains that are computed again.
     """
 
     b: Array
@@ -42,9 +42,9 @@ class ScaledLikelihoods:
 
 @dataclass(frozen=True)
 class SmoothedChain:
-    """What passes forward and back found.
+    """The results of the forward and backward passes.
 
-    filtered, smoothed  (m, width), 0 beyond the last state.      pairs  (K, K) Σ over time and chains of weight ξ.
+    filtered, smoothed  (m, width), 0 beyond the last state.      pairs  (K, K) Σ of weighted ξ over time and chains.
     log_likelihood      (S,) of the chains, without their weights.
     """
 
@@ -56,62 +56,62 @@ class SmoothedChain:
 
 @dataclass(frozen=True)
 class HiddenChain:
-    """First states (K,) and transitions (K, K), rows of probabilities."""
+    """A Markov chain: initial probabilities (K,) and transitions (K, K) with rows of probabilities."""
 
     initial: Array
     transition: Array
 
     @property
     def states(self) -> int:
-        """How many there are."""
+        """The number of states, K."""
         return len(self.initial)
 
     @property
     def width(self) -> int:
-        """Numbers that a row of states takes: eights."""
+        """The padded number of states, a multiple of eight."""
         return padded_width(self.states)
 
     @cached_property
     def first(self) -> Array:
-        """(width,) first states."""
+        """The initial probabilities, padded (width,)."""
         return pad_rows(self.initial[None], self.width).ravel()
 
     @cached_property
     def row_transitions(self) -> Array:
-        """(K, width) transitions along rows."""
+        """The transitions, padded along rows (K, width)."""
         return pad_rows(self.transition, self.width)
 
     @cached_property
     def column_transitions(self) -> Array:
-        """(K, width) transitions along columns."""
+        """The transposed transitions, padded (K, width)."""
         return pad_rows(self.transition.T, self.width)
 
     @cached_property
     def has_tiny_transitions(self) -> bool:
-        """Are there transitions so unlikely that a number that became 0 may matter?"""
+        """Whether some transitions are so small that a number that underflowed may matter."""
         return bool(min(self.transition.min(), self.initial.min()) < LEAST)
 
     @property
     def logs(self) -> tuple[Array, Array]:
-        """Logarithms of first states and transitions."""
+        """The logarithms of initial probabilities and transitions."""
         with np.errstate(divide="ignore"):
             return np.log(self.initial), np.log(self.transition)
 
 
 def padded_width(states: int) -> int:
-    """States rounded up to eights."""
+    """Return the number of states rounded up to a multiple of eight."""
     return -(-states // EIGHT) * EIGHT
 
 
 def pad_rows(rows: Array, columns: int) -> Array:
-    """Rows (r, K) with zeros up to so many columns."""
+    """Return rows (r, K) padded with zeros to this number of columns."""
     found = np.zeros((len(rows), columns))
     found[:, : rows.shape[1]] = rows
     return found
 
 
 def scale_likelihoods(logs: Array) -> ScaledLikelihoods:
-    """Likelihoods of rows from their logarithms (m, K)."""
+    """Return scaled likelihoods from log-likelihoods (m, K)."""
     top = logs.max(axis=1)
     top[np.isneginf(top)] = 0.0
     b = np.zeros((len(logs), padded_width(logs.shape[1])))
@@ -124,7 +124,7 @@ def scale_likelihoods(logs: Array) -> ScaledLikelihoods:
 
 
 def filter_states(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array) -> tuple[Array, Array]:
-    """(m, width) p(state at t | rows up to t), and (S,) log-likelihoods; −inf for a chain with an impossible row."""
+    """Return p(state at t | rows up to t) (m, width) and log-likelihoods (S,), −inf for a chain with an impossible row."""
     alpha, _, found, lost = _forward_pass(chain, rows, offsets)
     for s in np.flatnonzero(np.isneginf(found) | (lost & chain.has_tiny_transitions)):
         part = np.arange(offsets[s], offsets[s + 1])
@@ -134,7 +134,7 @@ def filter_states(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array) -
 
 
 def _forward_pass(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array) -> tuple[Array, Array, Array, Array]:
-    """Filtered states, scales, log-likelihoods (S,), and which chains lost a number that became 0 (S,)."""
+    """Return filtered states, scales, log-likelihoods (S,), and whether each chain has a number that underflowed (S,)."""
     m, S = len(rows.b), len(offsets) - 1
     alpha, scale, lost = np.empty((m, chain.width)), np.empty(m), np.empty(S, dtype=np.uint8)
     fast.chain_forward(rows.b, offsets, chain.states, chain.first, chain.row_transitions, alpha, scale, lost)
@@ -144,7 +144,7 @@ def _forward_pass(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array) -
 
 
 def row_log_likelihoods(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array) -> Array:
-    """(m,) log p(row | rows before it in its chain); −inf from an impossible row on."""
+    """Return log p(row | earlier rows of its chain) (m,), −inf from an impossible row onwards."""
     _, scale, found, lost = _forward_pass(chain, rows, offsets)
     with np.errstate(divide="ignore"):
         each = np.log(scale) + rows.shift
@@ -155,9 +155,9 @@ def row_log_likelihoods(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Ar
 
 
 def smooth_states(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array, weight: Array | None = None) -> SmoothedChain:
-    """Passes forward and back over chains; `rows.b` is used up.
+    """Run the forward and backward passes over chains; `rows.b` is overwritten.
 
-    weight  (S,) with which the pairs of a chain count.      Raises DataError where a row is impossible.
+    weight  (S,) of the chains in `pairs`.      Raises DataError if a row is impossible.
     """
     w = np.ones(len(offsets) - 1) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
     alpha, scale, found, lost = _forward_pass(chain, rows, offsets)
@@ -166,10 +166,10 @@ def smooth_states(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array, w
     kept = gamma.copy() if lost.any() else gamma
     fast.chain_backward(gamma, offsets, chain.states, chain.column_transitions, alpha, scale, np.where(broken, 0.0, w), pairs, high)
     again = broken | (lost & ~(high < HARMLESS))
-    if (again & ~broken).any():  # rare: the pairs of these chains must not count
+    if (again & ~broken).any():  # rare: the pairs of these chains must not be counted
         gamma[...], pairs[...] = kept, 0.0
         fast.chain_backward(gamma, offsets, chain.states, chain.column_transitions, alpha, scale, np.where(again, 0.0, w), pairs, high)
-    # Σ_t ξ_t(i, j) = A_ij Σ_t α_{t−1}(i) b_t(j) β_t(j)/scale_t: A does not depend on t, and is left to the end.
+    # Σ_t ξ_t(i, j) = A_ij Σ_t α_{t−1}(i) b_t(j) β_t(j)/scale_t: the factor A does not depend on t and is applied at the end.
     total = pairs[:, : chain.states] * chain.transition
     for s in np.flatnonzero(again):
         part = np.arange(offsets[s], offsets[s + 1])
@@ -180,18 +180,18 @@ def smooth_states(chain: HiddenChain, rows: ScaledLikelihoods, offsets: Array, w
 
 
 def forward_log_pass(chain: HiddenChain, logs: Array) -> tuple[Array, float]:
-    """log α (T, K), normalised at each step, and the log-likelihood of one chain; −inf from an impossible row on."""
+    """Return log α (T, K), normalised at each step, and the log-likelihood of one chain; −inf from an impossible row onwards."""
     alpha, scales = _scaled_forward_log_pass(chain, logs)
-    return alpha, float(np.cumsum(scales)[-1])  # one after another
+    return alpha, float(np.cumsum(scales)[-1])  # summed in sequence
 
 
 def row_log_likelihoods_in_logs(chain: HiddenChain, logs: Array) -> Array:
-    """(T,) log p(row | rows before it) of one chain."""
+    """Return log p(row | earlier rows) (T,) of one chain."""
     return _scaled_forward_log_pass(chain, logs)[1]
 
 
 def _scaled_forward_log_pass(chain: HiddenChain, logs: Array) -> tuple[Array, Array]:
-    """log α (T, K) and the logarithms of the scales (T,), −inf from an impossible row on."""
+    """Return log α (T, K) and the logarithms of the scales (T,), −inf from an impossible row onwards."""
     first, transition = chain.logs
     alpha, scales = np.full(logs.shape, -np.inf), np.full(len(logs), -np.inf)
     for t, own in enumerate(logs):
@@ -206,9 +206,9 @@ def _scaled_forward_log_pass(chain: HiddenChain, logs: Array) -> tuple[Array, Ar
 
 
 def smooth_states_in_logs(chain: HiddenChain, logs: Array, first_row: int = 0) -> SmoothedChain:
-    """Both passes over one chain of log-likelihoods (T, K) in logarithms: slower, and no path is lost.
+    """Run both passes over one chain of log-likelihoods (T, K) in logarithms, which is slower and never underflows.
 
-    first_row  the place of its first row, for the message.
+    first_row  index of its first row, for the message.
     """
     log_alpha, found = forward_log_pass(chain, logs)
     if np.isneginf(found):
@@ -221,7 +221,7 @@ def smooth_states_in_logs(chain: HiddenChain, logs: Array, first_row: int = 0) -
         gamma[t] = _normalise_logs((log_alpha[t] + beta)[None])[0]
         if t > 0:
             # β_{t−1}(i) = Σ_j A_ij b_t(j) β_t(j), and ξ_t(i, j) ∝ α_{t−1}(i) A_ij b_t(j) β_t(j) (Rabiner 1989, eq. 25 and 37).  γ and ξ are
-            # normalised anyway, so that β may be scaled at will.  The source's form divides by α_t instead, which is 0/0 where a state is
+            # normalised anyway, so β may be scaled freely.  The source's form divides by α_t instead, which is 0/0 where a state is
             # impossible.
             ahead = transition + (logs[t] + beta)
             joint = log_alpha[t - 1][:, None] + ahead
@@ -232,7 +232,7 @@ def smooth_states_in_logs(chain: HiddenChain, logs: Array, first_row: int = 0) -
 
 
 class ImpossibleRow(DataError):
-    """A row that no state which can be reached can emit.  row  its place among the rows handed over."""
+    """The error for a row that no reachable state can emit.  row  its index among the given rows."""
 
     def __init__(self, row: int) -> None:
         super().__init__(f"row {row} is impossible in every state that can be reached there")
@@ -240,7 +240,7 @@ class ImpossibleRow(DataError):
 
 
 def log_sum(a: Array, axis: int) -> Array:
-    """log Σ exp along an axis; −inf where all are."""
+    """Return log Σ exp along an axis; −inf where all entries are −inf."""
     top = a.max(axis=axis, keepdims=True)
     top = np.where(np.isneginf(top), 0.0, top)
     with np.errstate(divide="ignore"):
@@ -249,7 +249,7 @@ def log_sum(a: Array, axis: int) -> Array:
 
 
 def _normalise_logs(logs: Array) -> Array:
-    """Rows of probabilities from their logarithms (m, K) up to a constant; zeros where all are −inf."""
+    """Return rows of probabilities from their logarithms (m, K) up to a constant; zeros where all are −inf."""
     top = logs.max(axis=1, keepdims=True)
     p = np.exp(logs - np.where(np.isneginf(top), 0.0, top))
     total = p.sum(axis=1, keepdims=True)
@@ -258,7 +258,10 @@ def _normalise_logs(logs: Array) -> Array:
 
 
 def predict_states(chain: HiddenChain, alpha: Array, offsets: Array) -> Array:
-    """(m, K) p(state at t | rows before t) of filtered states (m, width); the first of a chain has the first states' probabilities."""
+    """Return p(state at t | rows before t) (m, K) from filtered states (m, width).
+
+    The first row of a chain has the initial probabilities.
+    """
     K = chain.states
     found = np.empty((len(alpha), K))
     found[1:] = alpha[:-1, :K] @ chain.transition
@@ -267,7 +270,7 @@ def predict_states(chain: HiddenChain, alpha: Array, offsets: Array) -> Array:
 
 
 def viterbi_paths(chain: HiddenChain, logs: Array, offsets: Array) -> tuple[Array, Array]:
-    """The likeliest paths (m,) of chains of log-likelihoods (m, K), and the logs of their joint probabilities with the rows (S,)."""
+    """Return the most probable paths (m,) of chains with log-likelihoods (m, K), and their joint log probabilities with the rows (S,)."""
     K, columns = chain.states, chain.width
     first, transition = chain.logs
     rows = np.full((len(logs), columns), -np.inf)
@@ -282,7 +285,7 @@ def viterbi_paths(chain: HiddenChain, logs: Array, offsets: Array) -> tuple[Arra
 
 
 def sample_paths(chain: HiddenChain, alpha: Array, offsets: Array, uniform: Array) -> Array:
-    """(m,) a path of each chain from its posterior, of filtered states (m, width), by uniform numbers (m,)."""
+    """Sample a path of each chain from its posterior, (m,), given filtered states (m, width) and uniform numbers (m,)."""
     found = np.empty(len(alpha), dtype=np.int64)
     fast.chain_paths(alpha, offsets, chain.states, chain.column_transitions, uniform, found)
     return found

@@ -1,7 +1,8 @@
-"""States that emit Gaussians, or mixtures of them: the densities, statistics and M step of `em.gmm`, one set of components a state.
+"""Emissions of Gaussians or mixtures of Gaussians, with densities, statistics and M step of `em.gmm`: one set of components per state.
 
-With components m of state k, p(y | k) = Σ_m c_km N(y; μ_km, Σ_km); a row counts for a component by γ_t(k) times the share of the
-component in its state.  Rows with missing values condition on what is there, as in mixtures; a row without any value says nothing.
+With components m of state k, p(y | k) = Σ_m c_km N(y; μ_km, Σ_km); a row counts for a component with weight γ_t(k) times the
+component's posterior in its state.  Rows with missing values are conditioned on the observed ones, as in mixtures; a row without any
+value carries no information.
 Source: Rabiner (1989), eq. 49 to 54; Makin, sec. 6.4.1 and 6.4.2.
 """
 
@@ -25,43 +26,46 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class GaussianEmission:
-    """Parameters: mixing (K, M), mean (K, M, D), covariance (K, M, D, D)."""
+    """The Gaussian emission family.  Parameters: mixing (K, M), mean (K, M, D), covariance (K, M, D, D)."""
 
     covariance: str
     mixtures: int
     floor: float
     scale: Array  # (D,) no variance of column d is below floor · scale_d²
     found: RowMoments
-    source: BlockSource  # of rows, which mixtures ask for and chains do not read
+    source: BlockSource  # source of the rows, which mixtures require and chains do not read
 
     @classmethod
     def of(cls, moments: RowMoments, source: BlockSource, covariance: str, mixtures: int, floor: float | None) -> GaussianEmission:
-        """For rows with these moments; each column has its own floor where none is given, see `variance_floors.column_floors`."""
+        """Return the family for rows with these moments; by default each column has its own floor.
+
+        See `variance_floors.column_floors`.
+        """
         if covariance not in gmm.COVARIANCES or mixtures < 1:
             raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(gmm.COVARIANCES)}")
         return cls(covariance, mixtures, *column_floors(moments.variance, moments.mean, floor), moments, source)
 
     @property
     def name(self) -> str:
-        """As --emission has it."""
+        """The name of the family, as in --emission."""
         return "gaussian" if self.mixtures == 1 else "gmm"
 
     @property
     def columns(self) -> int:
-        """Of a row."""
+        """The number of columns of a row."""
         return len(self.found.mean)
 
     @property
     def diagonal(self) -> bool:
-        """Whether statistics hold squares alone."""
+        """Whether statistics contain only squares, without cross products."""
         return self.covariance in ("diagonal", "spherical")
 
     def _mixture(self, states: int) -> gmm.GMM:
-        """All components of all states, for their M step."""
+        """Return a mixture of all components of all states, for their M step."""
         return gmm.GMM(states * self.mixtures, self.covariance, self.floor, self.scale, self.found, self.source, "random", 0)
 
     def ready(self, parameters: Parameters) -> _PreparedGaussian:
-        """Precisions and offsets."""
+        """Return the emissions with precisions and offsets, prepared for an E step."""
         flat = flatten_components(parameters)
         with np.errstate(divide="ignore"):
             weight = np.log(flat["weight"])
@@ -70,20 +74,20 @@ class GaussianEmission:
         return _PreparedGaussian(made, flat, self.mixtures)
 
     def empty(self, states: int) -> Sums:
-        """Packed moments (K M, F) about the components' references."""
+        """Return packed moments (K M, F) of no rows, about the components' references."""
         D = len(self.found.mean)
         return {"packed": np.zeros((states * self.mixtures, 1 + D + (D if self.diagonal else D * (D + 1) // 2)))}
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """With the references."""
+        """Return the statistics with their references."""
         return sums | {"reference": self.ready(parameters).gaussians.reference}
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ γ r log c N."""
+        """Return Σ γ r log c N."""
         return self._mixture(len(parameters["mean"])).expected(flatten_components(parameters), sums)
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """Weighted means and covariances; shares of the components within each state."""
+        """Return weighted means and covariances, and the mixing proportions within each state."""
         K, M, D = parameters["mean"].shape
         found, floors = self._mixture(K).maximise(flatten_components(parameters), sums)
         count = sums["packed"][:, 0].reshape(K, M)
@@ -92,7 +96,7 @@ class GaussianEmission:
         return {"mixing": mixing, "mean": found["mean"].reshape(K, M, D), "covariance": found["covariance"].reshape(K, M, D, D)}, floors
 
     def start(self, X: Array, weight: Array, state: Array, states: int, random: np.random.Generator) -> Parameters:
-        """Moments of each state's rows, split among its components by k-means++ within the state."""
+        """Return the moments of each state's rows, divided among its components by k-means++ within the state."""
         rows = cluster_initialization.fill_with_means(RowBlock(0, X, None, weight), self.found)
         scale = np.sqrt(np.where(self.found.variance > 0, self.found.variance, 1.0))
         M, D = self.mixtures, X.shape[1]
@@ -116,7 +120,7 @@ class GaussianEmission:
         return {"mixing": mixing / mixing.sum(axis=1, keepdims=True), "mean": mean, "covariance": covariance}
 
     def _statistics_from(self, parameters: Parameters, reference: Array) -> Sums:
-        """Statistics whose M step gives these weights, means and covariances in the shape of the family."""
+        """Return statistics whose M step gives these weights, means and covariances, in the shape of the family."""
         weight, d = parameters["weight"], parameters["mean"] - reference
         second = parameters["covariance"] + d[:, :, None] * d[:, None, :]
         i, j = (np.arange(d.shape[1]),) * 2 if self.diagonal else np.triu_indices(d.shape[1])
@@ -124,12 +128,12 @@ class GaussianEmission:
         return {"packed": packed, "reference": np.repeat(reference[None], len(d), axis=0)}
 
     def numbers(self, states: int) -> int:
-        """Means and covariances of all components, and their shares within the states."""
+        """Return the number of free parameters: means and covariances of all components, and mixing proportions."""
         components = states * self.mixtures
         return gmm.parameter_count(components, len(self.found.mean), self.covariance) - (components - 1) + states * (self.mixtures - 1)
 
     def drawn(self, parameters: Parameters, state: Array, random: np.random.Generator) -> Array:
-        """A component of the state, then its Gaussian."""
+        """Sample a component of each state, then a row from its Gaussian."""
         ends = np.cumsum(parameters["mixing"], axis=1)
         component = np.minimum((random.random((len(state), 1)) * ends[state, -1:] >= ends[state]).sum(axis=1), self.mixtures - 1)
         roots = np.linalg.cholesky(parameters["covariance"])
@@ -137,12 +141,12 @@ class GaussianEmission:
         return np.asarray(parameters["mean"][state, component] + np.einsum("nij,nj->ni", roots[state, component], noise))
 
     def single(self) -> GaussianEmission:
-        """One Gaussian."""
+        """Return the family with one Gaussian."""
         return replace(self, mixtures=1)
 
 
 def flatten_components(parameters: Parameters) -> Parameters:
-    """Components of all states as those of one mixture, with their shares within the states as weights."""
+    """Return the components of all states as those of one mixture, weighted by their proportions within the states."""
     K, M, D = parameters["mean"].shape
     return {
         "weight": parameters["mixing"].ravel(),
@@ -158,18 +162,18 @@ class _PreparedGaussian:
     mixtures: int
 
     def emitted(self, X: Array) -> ScaledLikelihoods:
-        """By their logarithms."""
+        """Return the likelihoods scaled from their logarithms."""
         return scale_likelihoods(self.logs(X))
 
     def logs(self, X: Array) -> Array:
-        """(m, K)."""
+        """Return the log-likelihoods (m, K)."""
         joint = self.joint(X)
         if self.mixtures == 1:
             return np.ascontiguousarray(joint.T)
         return np.ascontiguousarray(log_sum(joint.reshape(-1, self.mixtures, len(X)), axis=1).T)
 
     def joint(self, X: Array) -> Array:
-        """(K M, m) log c N of rows, of those with missing values by what is there."""
+        """Return log c N of rows (K M, m); rows with missing values use their observed values."""
         found = np.empty((len(self.flat["weight"]), len(X)))
         absent = np.isnan(X)
         broken: Array = np.asarray(absent.any(axis=1))
@@ -187,7 +191,7 @@ class _PreparedGaussian:
         return found
 
     def add(self, X: Array, gamma: Array, sums: Sums) -> None:
-        """Moments about the references, weighted by state and share."""
+        """Add the moments about the references, weighted by state and component."""
         r = np.ascontiguousarray(gamma.T)
         if self.mixtures > 1:
             joint = self.joint(X).reshape(-1, self.mixtures, len(X))
@@ -210,7 +214,7 @@ class _PreparedGaussian:
             packed += made
 
     def _conditioned(self, X: Array, missing: Array, r: Array, packed: Array) -> None:
-        """Rows that all lack the same values: their conditional means, and the conditional covariance in the second moments."""
+        """Add rows that all lack the same values, with conditional means and conditional covariance."""
         diagonal, reference = self.gaussians.diagonal, self.gaussians.reference
         i, j = (np.arange(len(missing)),) * 2 if diagonal else np.triu_indices(len(missing))
         for k, (mean, covariance) in enumerate(zip(self.flat["mean"], self.flat["covariance"], strict=True)):
@@ -220,7 +224,7 @@ class _PreparedGaussian:
 
 
 def _missing_patterns(absent: Array, broken: Array) -> list[tuple[Array, Array]]:
-    """Each pattern of missing values (D,) and the rows that have it."""
+    """Return each pattern of missing values (D,) and the rows that have it."""
     rows = np.flatnonzero(broken)
     if not len(rows):
         return []

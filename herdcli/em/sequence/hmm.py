@@ -1,9 +1,9 @@
-"""Hidden Markov models by EM (Baum and Welch): the model for `driver.EM`, whose blocks are of whole sequences.
+"""Hidden Markov models by EM (Baum and Welch): the model for `driver.EM`, with blocks of whole sequences.
 
-    E   γ_t(k) and ξ_t(i, j) of every sequence, by passes forward and back
-    M   π_k = Σ_seq γ_0(k) / Σ_seq 1,   A_ij = Σ_t ξ_t(i, j) / Σ_j Σ_t ξ_t(i, j),   emissions by their rows weighted by γ
+    E   γ_t(k) and ξ_t(i, j) of every sequence, by forward and backward passes
+    M   π_k = Σ_seq γ_0(k) / Σ_seq 1,   A_ij = Σ_t ξ_t(i, j) / Σ_j Σ_t ξ_t(i, j),   emissions from their rows weighted by γ
 
-A transition or first state that is 0 at the start is 0 for ever, so that a mask gives the structure.
+A transition or initial probability that starts at 0 stays 0, so a mask determines the structure.
 Source: Makin, sec. 6.4.2; Rabiner (1989), eq. 40 and 54.
 """
 
@@ -26,17 +26,17 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-STAY = 0.5  # of a transition row at the start, beside its allowed states in equal parts
+STAY = 0.5  # initial share of staying in a state; the allowed states share the rest equally
 STRUCTURE = ("initial", "transition")
 
 
 @dataclass(frozen=True)
 class ChainStructure:
-    """Which first states (K,) and transitions (K, K) there may be, booleans."""
+    """The allowed first states (K,) and transitions (K, K), as booleans."""
 
     first: Array
     allowed: Array
-    in_order: bool = False  # states follow each other in time
+    in_order: bool = False  # whether states follow each other in time
 
     def __post_init__(self) -> None:
         if not self.first.any() or not self.allowed.any(axis=1).all():
@@ -44,12 +44,15 @@ class ChainStructure:
 
     @property
     def numbers(self) -> int:
-        """Free parameters."""
+        """The number of free parameters."""
         return int(self.allowed.sum()) - len(self.allowed) + int(self.first.sum()) - 1
 
 
 def chain_structure(name: str, states: int, mask: Array | None = None) -> ChainStructure:
-    """`full`, `left-to-right` (no way back, the first state first), `left-to-right:W` (at most W ahead), `banded:W`, or a mask (K, K)."""
+    """Return the structure of this name for `states` states, or that of a mask (K, K).
+
+    `full`, `left-to-right` (never back, starting in the first state), `left-to-right:W` (at most W ahead), or `banded:W`.
+    """
     if mask is not None:
         if mask.shape != (states, states):
             raise DataError(f"the transitions are {mask.shape[0]} × {mask.shape[1]}, expected {states} × {states}")
@@ -70,7 +73,7 @@ def chain_structure(name: str, states: int, mask: Array | None = None) -> ChainS
 
 @dataclass(frozen=True)
 class HMMEStep(Statistics):
-    """The E step of a block of sequences, whose rows' states stand beside them where they are known.
+    """The E step of a block of sequences; known states of rows come with the block.
 
     ready  emissions with their parameters.      empty  their statistics of no rows.
     """
@@ -80,7 +83,7 @@ class HMMEStep(Statistics):
     empty: Sums
 
     def __call__(self, block: SequenceBlock) -> Sums:
-        """First states (K,), pairs (K, K), the statistics of the emissions, mass, log-likelihood."""
+        """Return first states (K,), pairs (K, K), the statistics of the emissions, mass, and log-likelihood."""
         w, K = block.weights, self.chain.states
         rows = self.ready.emitted(block.X)
         if block.beside is not None:
@@ -103,10 +106,11 @@ class HMMEStep(Statistics):
 
 @dataclass(frozen=True)
 class HMM:
-    """The model for `driver.EM`; `prepare_hmm` makes one.  Parameters: initial (K,), transition (K, K) and those of the emissions.
+    """The hidden Markov model for `driver.EM`, made by `prepare_hmm`.
 
-    labels  (n,) of the rows of the table: the state of a row, −1 where it is not known; None: none is.
-    sent    whether the blocks have their labels beside them.
+    Parameters: initial (K,), transition (K, K) and those of the emissions.
+    labels  (n,) the known state of each row of the table, −1 where unknown; None: all unknown.
+    sent    whether blocks carry their labels.
     """
 
     structure: ChainStructure
@@ -121,11 +125,11 @@ class HMM:
 
     @property
     def states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return len(self.structure.first)
 
     def start(self, restart: int) -> Parameters:
-        """Transitions that like to stay, and emissions of rows that were dealt to states by label, place in time or nearness."""
+        """Return transitions that favour staying, and emissions of rows assigned to states by label, place in time or nearness."""
         if self.given is not None:
             return {name: item.copy() for name, item in self.given.items()}
         K, random = self.states, generator(self.seed, Stream.EM_START, unit=restart)
@@ -142,7 +146,7 @@ class HMM:
         }
 
     def _sample(self, random: np.random.Generator) -> tuple[SequenceBlock, Array]:
-        """Sequences of about SAMPLE_ROWS rows, and where in its sequence each row is, in [0, 1)."""
+        """Return sequences with about SAMPLE_ROWS rows, and the relative position of each row in its sequence, in [0, 1)."""
         given = self.sequences
         which = np.arange(given.count)
         if given.rows > SAMPLE_ROWS and given.count > 1:
@@ -159,7 +163,7 @@ class HMM:
         return SequenceBlock(0, X, offsets, weight, chosen), place
 
     def _initial_states(self, block: SequenceBlock, place: Array, weight: Array, restart: int, random: np.random.Generator) -> Array:
-        """(m,) states of rows to start from; −1 everywhere where the emissions are to begin by chance."""
+        """Return the initial states (m,) of rows; all −1 if the emissions are to be initialised at random."""
         K = self.states
         labels = None if self.labels is None else self.labels[block.chosen]
         if self.structure.in_order:
@@ -177,7 +181,7 @@ class HMM:
         return state if labels is None else np.where(labels >= 0, labels, state)
 
     def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
-        """Statistics of a block: first states (K,), pairs (K, K), those of the emissions, mass, log-likelihood."""
+        """Return the E step, with first states (K,), pairs (K, K), emission statistics, mass and log-likelihood of a block."""
         states = forward_backward.HiddenChain(parameters["initial"], parameters["transition"])
         step, labels = HMMEStep(self.emission.ready(parameters), states, self.emission.empty(self.states)), self.labels
         if labels is None or self.sent:
@@ -185,32 +189,32 @@ class HMM:
         return lambda block: step(replace(block, beside=labels[block.chosen]))
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """The statistics with what the emissions need."""
+        """Return the statistics with anything else that the emissions need."""
         return self.emission.settle(parameters, sums)
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ γ_0 log π + Σ ξ log A + Σ γ log p(row | state)."""
+        """Return Σ γ_0 log π + Σ ξ log A + Σ γ log p(row | state)."""
         found = weighted_log_sum(sums["initial"], safe_log(parameters["initial"])) + weighted_log_sum(
             sums["pairs"], safe_log(parameters["transition"])
         )
         return found + self.emission.expected(parameters, sums)
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """Shares of first states and transitions; a state that is never left keeps its row."""
+        """Return the relative frequencies of first states and transitions; a state that is never left keeps its row."""
         pairs, first = sums["pairs"], sums["initial"]
         leaving = pairs.sum(axis=1, keepdims=True)
-        # Σ_ij ξ_ij log A_ij with Σ_j A_ij = 1 is greatest at A_ij = ξ_ij / Σ_j ξ_ij (Lagrange's multiplier of row i is Σ_j ξ_ij; Rabiner
-        # 1989, eq. 40b).  What is 0 has ξ = 0 and stays 0.
+        # Σ_ij ξ_ij log A_ij with Σ_j A_ij = 1 is maximal at A_ij = ξ_ij / Σ_j ξ_ij (the Lagrange multiplier of row i is Σ_j ξ_ij; Rabiner
+        # 1989, eq. 40b).  Entries that are 0 have ξ = 0 and stay 0.
         transition = np.divide(pairs, leaving, out=parameters["transition"].copy(), where=leaving > 0)
         emitted, floors = self.emission.maximise(parameters, sums)
         return {"initial": first / first.sum(), "transition": transition, **emitted}, floors
 
     def penalty(self, parameters: Parameters) -> float:
-        """Nothing: the greatest likelihood is sought."""
+        """Return 0: this is maximum likelihood."""
         return 0.0
 
     def memory(self) -> int:
-        """Bytes of likelihoods and states of the longest block, and of the statistics."""
+        """Return the bytes of likelihoods and states of the longest block, and of the statistics."""
         longest = int(np.diff(self.sequences.offsets[SequenceBlocks(self.sequences).bounds]).max())
         return 8 * (4 * longest * forward_backward.padded_width(self.states) + longest * self.sequences.columns) + sum(
             item.nbytes for item in self.emission.empty(self.states).values()
@@ -218,7 +222,7 @@ class HMM:
 
 
 def clamp_labelled(rows: forward_backward.ScaledLikelihoods, labels: Array, states: int) -> forward_backward.ScaledLikelihoods:
-    """Likelihoods of rows whose state is known (labels ≥ 0) in that state alone."""
+    """Return likelihoods in which rows with a known state (labels ≥ 0) have only that state."""
     known = np.flatnonzero(labels >= 0)
     kept = rows.b[known, labels[known]]
     rows.b[known] = 0.0
@@ -232,7 +236,7 @@ def clamp_labelled(rows: forward_backward.ScaledLikelihoods, labels: Array, stat
 
 
 def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceBlock) -> DataError:
-    """An impossible row of a block by its place in the table and in its sequence."""
+    """Return the DataError for an impossible row of a block, located by its row in the table and in its sequence."""
     s = int(np.searchsorted(block.offsets, error.row, side="right")) - 1
     name = f" of sequence {block.names[s]}" if block.names else ""
     message = f"row {block.chosen[error.row]} (step {error.row - block.offsets[s]}{name}) is impossible in every state that can be reached"
@@ -249,7 +253,7 @@ def emission_family(
     names: list[str] | None = None,
     map: Map = map,
 ) -> tuple[EmissionFamily, RowMoments]:
-    """A family for the rows of sequences, and their moments.  names  of the columns, for messages."""
+    """Return an emission family for the rows of sequences, and their moments.  names  of the columns, for messages."""
     if name not in EMISSIONS:
         raise BadUsage(f"unknown emission '{name}', expected {', '.join(EMISSIONS)}")
     weight = None if sequences.weight is None else np.repeat(sequences.weight, sequences.lengths)
@@ -275,7 +279,7 @@ def prepare_hmm(
     labels: Array | None = None,
     sent: bool = False,
 ) -> HMM:
-    """A hidden Markov model of so many states.  Raises DataError for fewer rows than states or labels beyond them."""
+    """Return a hidden Markov model with `states` states.  Raises DataError for fewer rows than states or labels beyond them."""
     if sequences.rows < states:
         raise DataError(f"{sequences.rows} rows are too few for {states} states", hint=f"--components {sequences.rows} or fewer")
     if labels is not None and labels.max(initial=-1) >= states:
@@ -289,5 +293,5 @@ def prepare_hmm(
 
 
 def parameter_count(model: HMM) -> int:
-    """Free parameters: first states, transitions, emissions."""
+    """Return the number of free parameters: initial probabilities, transitions and emissions."""
     return model.structure.numbers + model.emission.numbers(model.states)

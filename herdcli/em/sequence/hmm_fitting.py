@@ -1,4 +1,4 @@
-"""From sequences and what is asked of them to an artifact: numbers of states that are tried, the baseline, and what is known."""
+"""Fits of hidden Markov models from sequences and options to an artifact: numbers of states, baseline, and facts about the fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSequences:
-    """Sequences to learn from, to choose by and to judge by.  y  (n,) labels of all rows of the table, −1 where unknown."""
+    """The training, validation and test sequences of a fit.
+
+    y  (n,) labels of all rows of the table, −1 where unknown.
+    """
 
     training: Sequences
     valid: Sequences | None = None
@@ -35,7 +38,10 @@ class ChainSequences:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainOptions:
-    """Which model is wanted.  sizes  numbers of states to try; given  parameters to start from; mask  (K, K) transitions let be."""
+    """The options of a fit.
+
+    sizes  numbers of states to try;  given  initial parameters;  mask  (K, K) allowed transitions.
+    """
 
     sizes: tuple[int, ...]
     emission: str = "gaussian"
@@ -46,7 +52,7 @@ class ChainOptions:
     criterion: str = "bic"
     floor: float | None = None
     init: str | None = None
-    patience: int | None = None  # sizes in a row that may be worse than the best; None: all are tried
+    patience: int | None = None  # consecutive sizes that may be worse than the best; None: all sizes are tried
     seed: int = 0
     given: MarkovChain | None = None
     supervised: bool = False
@@ -54,7 +60,7 @@ class ChainOptions:
 
 @dataclass(frozen=True)
 class PreparedChainFit:
-    """Sequences and what is wanted of them, ready to be run: `search`, then `finished`."""
+    """A fit that is ready to run: run `search`, then call `finished` on its result."""
 
     asked: ChainOptions
     rows: ChainSequences
@@ -64,7 +70,7 @@ class PreparedChainFit:
     search: ComponentSearch
 
     def finished(self, search: SearchResult, map: Map = map) -> MarkovChain:
-        """The artifact of what a search found."""
+        """Return the artifact of the result of a search."""
         value = self.made(search.size, search.fit)
         several, real = len(self.search.sizes) > 1, self.asked.emission in ("gaussian", "gmm")
         known = KnownChain(
@@ -88,14 +94,14 @@ class PreparedChainFit:
         return replace(value, known=known)
 
     def _single_state_emissions(self, map: Map) -> Emissions:
-        """The emissions of one state."""
+        """Return the emissions of the baseline with one state."""
         family = self.family.single()
         one = hmm.prepare_hmm(self.rows.training, 1, family, self.found)
         fit = driver.run_em(EM(one, SequenceBlocks(self.rows.training), replace(self.settings, restarts=1), map))
         return emission_parameters(fit.parameters, family)
 
     def made(self, size: int, fit: EMFit) -> MarkovChain:
-        """The artifact of one fit, without what is known beside it."""
+        """Return the artifact of one fit, without further facts about the rows."""
         run = self.search.runs[self.search.sizes.index(size)].model
         assert isinstance(run, hmm.HMM)
         return MarkovChain(
@@ -118,7 +124,10 @@ class PreparedChainFit:
 def prepare_chain_fit(
     rows: ChainSequences, options: ChainOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
 ) -> PreparedChainFit:
-    """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
+    """Return a fit that is ready to run.  Raises BadUsage and DataError if the model cannot be fitted.
+
+    spread  distributes blocks to the processes that compute their passes.
+    """
     if options.criterion == "icl":
         raise BadUsage("--criterion icl is for mixtures", hint="--criterion bic, aic or valid")
     family, found = _emission_family(rows, options, map)
@@ -166,7 +175,7 @@ def _chain_structure(options: ChainOptions, size: int) -> hmm.ChainStructure:
 
 
 def _initial_parameters(options: ChainOptions, family: EmissionFamily) -> Parameters | None:
-    """Parameters of an earlier model, of which nothing that the structure forbids is left."""
+    """Return the parameters of an earlier model, without those that the structure forbids."""
     if options.given is None:
         return None
     value = options.given
@@ -178,7 +187,7 @@ def _initial_parameters(options: ChainOptions, family: EmissionFamily) -> Parame
         kept = np.where(mask, p[name], 0.0)
         share = kept.sum(axis=-1, keepdims=True)
         divided = np.where(share > 0, kept / np.where(share > 0, share, 1.0), mask / mask.sum(axis=-1, keepdims=True))
-        # Shares that lose nothing are kept to the bit: their sum may differ from 1 in the last one, and a run that goes on must not.
+        # Probabilities that lose nothing are kept bit for bit: their sum may differ from 1 in the last bit, and a resumed run must not.
         p[name] = np.where((kept == p[name]).all(axis=-1, keepdims=True), p[name], divided)
     if value.states != options.sizes[0] or value.columns != family.columns:
         raise DataError(
@@ -188,7 +197,7 @@ def _initial_parameters(options: ChainOptions, family: EmissionFamily) -> Parame
 
 
 def _add_criterion(prepared: PreparedChainFit, map: Map) -> PreparedChainFit:
-    """With a criterion where there is a choice."""
+    """Return the fit with a criterion added if there are several sizes."""
     if len(prepared.search.sizes) == 1:
         return prepared
     valid = prepared.rows.valid
@@ -205,12 +214,12 @@ def _add_criterion(prepared: PreparedChainFit, map: Map) -> PreparedChainFit:
 
 
 def chain_information_criteria(value: MarkovChain) -> dict[str, float]:
-    """AIC and BIC of the sequences learned from; n is the number of rows."""
+    """Return AIC and BIC of the training sequences; n is the number of rows."""
     return information_criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, value.free_parameters)
 
 
 def emission_parameters(parameters: Parameters, family: EmissionFamily) -> Emissions:
-    """Parameters of EM as a part of the artifact."""
+    """Return the emission parameters of a fit as a part of the artifact."""
     own = {name: item for name, item in parameters.items() if name not in hmm.STRUCTURE}
     return Emissions(**own, symbols=family.symbols if isinstance(family, Categorical) else None)
 
@@ -223,7 +232,7 @@ def _heldout_sequences(test: Sequences, y: Array | None) -> Held:
 
 
 def state_occupancy(value: MarkovChain, sequences: Sequences, map: Map = map) -> Array:
-    """(K,) mean smoothed probabilities of the states over the rows of sequences."""
+    """Return the mean smoothed probabilities (K,) of the states over the rows of sequences."""
     ready = value.ready()
 
     def statistics(block: SequenceBlock) -> Sums:

@@ -2,11 +2,11 @@
 
     x_1 ~ N(μ, P),   x_{t+1} = A x_t + B u_t + a + N(0, Q),   y_t = C x_t + c + N(0, R)
 
-Outputs enter the loops as K numbers each, however many columns there are: with R = L L' and a thin QR of L⁻¹C = O T,
+Each row of outputs is first collapsed to K numbers, whatever the number of columns: with R = L L' and a thin QR of L⁻¹C = O T,
 
     z = O'L⁻¹(y − c) = T x + N(0, I),   |L⁻¹(y − c)|² = |z|² + |rest|²,
 
-and the rest does not depend on x.  A missing value takes its row out of C and R.  Source: Jungbacker & Koopman (2008), sec. 2, for the
+and the rest does not depend on x.  A missing value removes its row from C and R.  Source: Jungbacker & Koopman (2008), sec. 2, for the
 collapse; Kalman (1960), Rauch, Tung & Striebel (1965) for the recursions; Makin, sec. 2.2.2.
 """
 
@@ -21,28 +21,28 @@ from herdcli.errors import Diverged
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-ROOM = 512  # different covariances that are expected of long rows of states; more room is made where there are more
-AMPLE = 1 << 20  # numbers in as many covariances as there are rows, up to which there is room for all of them at once
-PATTERNS = 1 << 18  # numbers in the matrices of patterns that are made at one time
-MANY = 16  # patterns of missing values, with which covariances hardly ever repeat
-FEW = 4  # rows a pattern, below which rows are taken together
+ROOM = 512  # expected number of distinct covariances in long sequences; more memory is allocated when there are more
+AMPLE = 1 << 20  # if one covariance per row takes at most this many numbers, all are allocated at once
+PATTERNS = 1 << 18  # numbers in the matrices of patterns that are computed at one time
+MANY = 16  # number of patterns of missing values from which covariances hardly ever repeat
+FEW = 4  # rows per pattern below which rows are processed together
 
 
 @dataclass(frozen=True)
 class MissingPatterns:
-    """Which values of rows are there: masks (p, D) booleans, and which of them each row has (n,)."""
+    """The observed values of rows: boolean masks (p, D), and the index of each row's mask (n,)."""
 
     masks: Array
     which: Array
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether no value is missing."""
         return bool(self.masks.all())
 
 
 def missing_patterns(Y: Array) -> MissingPatterns:
-    """The patterns of missing values of rows (n, D), the complete one first where there is one."""
+    """Return the patterns of missing values of rows (n, D), with that of complete rows first, if there are any."""
     there = ~np.isnan(Y)
     if there.all():
         return MissingPatterns(np.ones((1, Y.shape[1]), dtype=bool), np.zeros(len(Y), dtype=np.int64))
@@ -53,7 +53,7 @@ def missing_patterns(Y: Array) -> MissingPatterns:
 
 @dataclass(frozen=True)
 class CollapsedRows:
-    """Rows as the loops take them: T' of each pattern (p, K, K), z (n, K), and the log density that does not depend on the state (n,)."""
+    """Collapsed rows: T' of each pattern (p, K, K), z (n, K), and the part of the log density without the state (n,)."""
 
     TT: Array
     z: Array
@@ -61,13 +61,13 @@ class CollapsedRows:
 
 
 def noise_root(noise: Array, mask: Array) -> Array:
-    """L (…, D, D) of R with rows and columns that are missing made those of the identity."""
+    """Return L (…, D, D) of R, with rows and columns of missing values replaced by those of the identity."""
     both = mask[..., :, None] & mask[..., None, :]
     return np.asarray(np.linalg.cholesky(np.where(both, noise, np.eye(len(noise)))))
 
 
 def collapse_rows(parameters: Parameters, Y: Array, missing: MissingPatterns) -> CollapsedRows:
-    """Rows (n, D) collapsed, pattern by pattern."""
+    """Return rows (n, D) collapsed, pattern by pattern."""
     C, R = parameters["loading"], parameters["noise"]
     (D, K), n, count = C.shape, len(Y), len(missing.masks)
     size = min(D, K)
@@ -100,7 +100,7 @@ def collapse_rows(parameters: Parameters, Y: Array, missing: MissingPatterns) ->
 def _collapse(
     E: Array, mask: Array, inverse: Array, basis: Array, constant: Array, rows: Array, local: Array, collapsed: CollapsedRows
 ) -> None:
-    """z and the log density of some rows, of one pattern or of as many patterns as there are."""
+    """Write z and the log density of some rows, which have one pattern in common or one pattern each."""
     size = basis.shape[2]
     if len(mask) == 1:
         e = E if len(rows) == len(E) and mask.all() else np.where(mask[0], E[rows], 0.0)
@@ -118,16 +118,16 @@ def _collapse(
 
 @dataclass(frozen=True)
 class FilteredStates:
-    """What was known of the states by the rows up to each: means (n, K), and of each edge (c, …) its covariances.
+    """The distributions of the states given the rows up to each: means (n, K), and the covariances of each edge (c, …).
 
-    predicted are means before the row is seen.  log_likelihood (n,) log p(y_t | y_<t).
+    `predicted` has means given the earlier rows only.  log_likelihood (n,) is log p(y_t | y_<t).
     """
 
     predicted: Array
     mean: Array
     log_likelihood: Array
     edge: Array  # (n,)
-    node: Array  # (c, K, K) covariances before a row is seen
+    node: Array  # (c, K, K) covariances given the earlier rows only
     edge_node: Array
     edge_next: Array
     edge_covariance: Array  # (c, K, K)
@@ -137,18 +137,18 @@ class FilteredStates:
 
     @property
     def covariance(self) -> Array:
-        """(n, K, K) of the states, the row seen."""
+        """The covariances (n, K, K) of the states given the rows up to each."""
         return np.asarray(self.edge_covariance[self.edge])
 
     @property
     def predicted_covariance(self) -> Array:
-        """(n, K, K) before the row is seen."""
+        """The covariances (n, K, K) of the states given the earlier rows only."""
         return np.asarray(self.node[self.edge_node[self.edge]])
 
 
 @dataclass(frozen=True)
 class SmoothedStates:
-    """What is known of the states by all rows of their sequence: means (n, K), and different covariances by number."""
+    """The distributions of the states given all rows of their sequence: means (n, K), and indices into distinct covariances."""
 
     mean: Array
     which: Array  # (n,)
@@ -158,12 +158,12 @@ class SmoothedStates:
 
     @property
     def covariance(self) -> Array:
-        """(n, K, K)."""
+        """The covariances (n, K, K) of the states."""
         return np.asarray(self.covariances[self.which])
 
     @property
     def lagged(self) -> Array:
-        """(n, K, K) Cov(x_{t+1}, x_t), 0 for the last row of a sequence."""
+        """The covariances (n, K, K) Cov(x_{t+1}, x_t), 0 for the last row of a sequence."""
         found: Array = self.lags[np.maximum(self.pair, 0)]
         return np.where((self.pair < 0)[:, None, None], 0.0, found)
 
@@ -173,7 +173,7 @@ def _covariance_slots(room: int) -> Array:
 
 
 def state_drift(parameters: Parameters, U: Array | None, rows: int) -> Array:
-    """(n, K) B u_t + a, what is added to the state after each row."""
+    """Return B u_t + a (n, K), the term added to the state after each row."""
     if U is None or not U.shape[1]:
         return np.ascontiguousarray(np.broadcast_to(parameters["drift"], (rows, len(parameters["drift"]))))
     found: Array = U @ parameters["control"].T
@@ -184,9 +184,9 @@ def state_drift(parameters: Parameters, U: Array | None, rows: int) -> Array:
 def filter_sequences(
     parameters: Parameters, Y: Array, offsets: Array, U: Array | None = None, missing: MissingPatterns | None = None
 ) -> FilteredStates:
-    """Filter sequences: rows (n, D), NaN where a value is missing; offsets (s + 1,) where they begin; controls (n, m) or None.
+    """Filter sequences: rows (n, D), NaN where a value is missing; offsets (s + 1,) of their beginnings; controls (n, m) or None.
 
-    Raises Diverged where covariances overflow, as they do for an unstable A over a long gap.
+    Raises Diverged if covariances overflow, as they do for an unstable A over a long gap.
     """
     missing = missing_patterns(Y) if missing is None else missing
     seen, drift, n = collapse_rows(parameters, Y, missing), state_drift(parameters, U, len(Y)), len(Y)
@@ -208,8 +208,8 @@ def filter_sequences(
         room = min(8 * room, most)
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.log(pivots[:edges]).sum(axis=1)
-        # log N(y; ŷ, S) in the collapsed outputs: −½ log|I + TPT'| is −Σ log of the pivots, −½ v'v of the whitened innovation; the rest has
-        # no state in it.
+        # log N(y; ŷ, S) of the collapsed outputs: −½ log|I + TPT'| is −Σ log of the pivots, −½ v'v is that of the whitened innovation; the
+        # rest does not depend on the state.
         likelihood = seen.log - spread[edge] - 0.5 * quadratic
     if not np.isfinite(likelihood).all():
         row = int(np.argmin(np.isfinite(likelihood)))
@@ -222,7 +222,7 @@ def filter_sequences(
 
 
 def smooth_sequences(parameters: Parameters, filtered: FilteredStates, offsets: Array) -> SmoothedStates:
-    """Smooth what `filter_sequences` filtered."""
+    """Smooth the result of `filter_sequences`."""
     (n, K), A, Q = filtered.mean.shape, np.ascontiguousarray(parameters["transition"]), np.ascontiguousarray(parameters["process"])
     which, pair, mean = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((n, K))
     back, rest = np.empty((filtered.edges, K, K)), np.empty((filtered.edges, K, K))

@@ -2,12 +2,12 @@
 
     x_1 ~ N(μ, P),   x_{t+1} = A x_t + B u_t + a + N(0, Q),   y_t = C x_t + c + N(0, R)
 
-    E   the smoother's means, covariances P_t and Cov(x_{t+1}, x_t); a missing value is latent as the states are
+    E   the smoother's means, covariances P_t and Cov(x_{t+1}, x_t); missing values are latent, like the states
     M   [A B a] = ⟨x_{t+1} z_t'⟩ ⟨z_t z_t'⟩⁻¹ with z = (x, u, 1) and Q = ⟨(x_{t+1} − [A B a] z_t)(…)'⟩, both over T − 1 steps a sequence;
         [C c] and R in the same way over all T rows; μ and P over first rows
 
-The normaliser of Q is T − 1 because a sequence has so many steps: with T the likelihood falls, by 0.2 nats on sequences of length 4.
-A single sequence has one first state, which says nothing of how first states vary: its P shrinks towards the floor.
+The normaliser of Q is T − 1, the number of steps of a sequence: with T the likelihood falls, by 0.2 nats on sequences of length 4.
+A single sequence has one first state and so no information about the variance of first states: its P shrinks towards the floor.
 Source: Shumway & Stoffer (1982); Ghahramani & Hinton (1996); Makin, sec. 6.4.4.  Controls in the M step: ADDED.
 """
 
@@ -32,19 +32,19 @@ from herdcli.numerics.block_statistics import Statistics, Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-STATE_FLOOR = 1e-6  # least variance of a state's noise, where states begin with variance 1
-SINGULAR = 1e-13  # of the largest eigenvalue: a direction below it is not there
+STATE_FLOOR = 1e-6  # least variance of a state's noise; states start with variance 1
+SINGULAR = 1e-13  # share of the largest eigenvalue below which a direction counts as absent
 
 
 @dataclass(frozen=True)
 class LDSEStep(Statistics):
-    """The E step of a block of sequences, whose controls stand beside their rows.  centre  (D,) that rows are taken about."""
+    """The E step of a block of sequences; controls of the rows come with the block.  centre  (D,) subtracted from the rows."""
 
     parameters: Parameters
     centre: Array
 
     def __call__(self, block: SequenceBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         p, U, missing = self.parameters, block.beside, missing_patterns(block.X)
         found = filter_sequences(p, block.X, block.offsets, U, missing)
         after = smooth_sequences(p, found, block.offsets)
@@ -54,7 +54,7 @@ class LDSEStep(Statistics):
         return sums | {"mass": np.array([block.mass]), "log_likelihood": np.array([float(total)])}
 
     def _of_rows(self, block: SequenceBlock, missing: MissingPatterns, after: SmoothedStates, w: Array | None) -> Sums:
-        """Σ E[x̃x̃'], Σ E[y x̃'] and Σ E[yy'] of x̃ = (x, 1) and y less its centre."""
+        """Return Σ E[x̃x̃'], Σ E[y x̃'] and Σ E[yy'] of x̃ = (x, 1) and y less its centre."""
         m, centre = after.mean, self.centre
         K = m.shape[1]
         one = np.ones((len(m), 1))
@@ -75,11 +75,11 @@ class LDSEStep(Statistics):
 
 @dataclass(frozen=True)
 class LDS(HasCoordinates):
-    """The model for `driver.EM`; `lds` makes one.  Parameters: transition, control, drift, process, loading, mean, noise, start_mean,
-    start_covariance.
+    """The linear dynamical system for `driver.EM`.
 
-    controls  (n, m) of the table that the sequences are places in, or None.   scale  (D,) what `floor` is relative to.
-    sent      whether the blocks have their controls beside them.
+    Parameters: transition, control, drift, process, loading, mean, noise, start_mean, start_covariance.
+    controls  (n, m) of the table that the sequences index, or None.   scale  (D,) the unit of `floor` for each column.
+    sent      whether blocks carry their controls.
     """
 
     states: int
@@ -89,43 +89,43 @@ class LDS(HasCoordinates):
     opening: WindowMoments
     controls: Array | None
     seed: int
-    several: bool  # sequences; the floor of a single one's P is no news
+    several: bool  # whether there are several sequences; for a single one a floored P is expected
     given: Parameters | None = None
-    random: bool = False  # the first restart too
+    random: bool = False  # whether the first restart is random too
     sent: bool = False
-    charts: list[tuple[Parameters, Sums, LDSCoordinates]] = field(default_factory=list, repr=False, compare=False)  # the last one made
+    charts: list[tuple[Parameters, Sums, LDSCoordinates]] = field(default_factory=list, repr=False, compare=False)  # the last one
 
     def start(self, restart: int) -> Parameters:
-        """Principal axes of short windows and regressions on them; later restarts take random directions."""
+        """Return parameters from principal axes of short windows and regressions on them; later restarts use random directions."""
         if self.given is not None:
             return {name: item.copy() for name, item in self.given.items()}
         found = lds_initialization.initial_parameters(self.opening, self.states, self.seed, restart + self.random, diagonal=self.diagonal)
         return found | {"noise": apply_floor(found["noise"], self.floor, self.scale, self.diagonal)[0]}
 
     def expect(self, parameters: Parameters) -> Callable[[SequenceBlock], Sums]:
-        """Statistics of a block of sequences, by its smoother."""
+        """Return the E step, which computes the statistics of a block of sequences with the smoother."""
         step, controls = LDSEStep(parameters, self.opening.centre), self.controls
         if controls is None or self.sent:
             return step
         return lambda block: step(replace(block, beside=controls[block.chosen]))
 
     def settle(self, parameters: Parameters, sums: Sums) -> Sums:
-        """As they are."""
+        """Return the statistics unchanged."""
         return sums
 
     def regressions(self, p: Parameters) -> tuple[Array, Array]:
-        """[A B a], and [C c] of rows less their centre."""
+        """Return the coefficients [A B a], and [C c] for rows less their centre."""
         F = np.concatenate([p["transition"], p["control"], p["drift"][:, None]], axis=1)
         return F, np.concatenate([p["loading"], (p["mean"] - self.opening.centre)[:, None]], axis=1)
 
     def with_regressions(self, p: Parameters, F: Array, G: Array) -> Parameters:
-        """Parameters with these in the place of theirs."""
+        """Return the parameters with these regression coefficients."""
         K = self.states
         steps = {"transition": F[:, :K].copy(), "control": F[:, K:-1].copy(), "drift": F[:, -1].copy()}
         return p | steps | {"loading": G[:, :K].copy(), "mean": self.opening.centre + G[:, K]}
 
     def chart(self, parameters: Parameters, sums: Sums) -> LDSCoordinates:
-        """Coordinates for quasi-Newton steps; those around the same parameters are asked for again and again."""
+        """Return coordinates for quasi-Newton steps, cached because the same ones are requested repeatedly."""
         for origin, basis, known in self.charts:
             if origin is parameters and basis is sums:
                 return known
@@ -134,14 +134,14 @@ class LDS(HasCoordinates):
         return found
 
     def residuals(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
-        """Σ E[ee'] of first states, of steps and of rows."""
+        """Return Σ E[ee'] of first states, of steps and of rows."""
         F, G = self.regressions(p)
         one = p["start_mean"][:, None]
         first = residual_sums(s["firsts"], s["first"][:, None], s["counts"][:1][:, None], one)
         return first, residual_sums(s["nn"], s["nz"], s["zz"], F), residual_sums(s["yy"], s["yx"], s["xx"], G)
 
     def expected(self, parameters: Parameters, sums: Sums) -> float:
-        """Σ E log p(x, y), values that are missing included."""
+        """Return Σ E log p(x, y), including missing values."""
         first, steps, rows = self.residuals(parameters, sums)
         sequences, transitions = sums["counts"]
         return (
@@ -151,7 +151,7 @@ class LDS(HasCoordinates):
         )
 
     def maximise(self, parameters: Parameters, sums: Sums) -> tuple[Parameters, int]:
-        """Regressions on the states, noise from what is left, no variance below its floor."""
+        """Return regressions on the states and noise from the residuals, with no variance below its floor."""
         K, (sequences, transitions) = self.states, sums["counts"]
         F = regression_coefficients(sums["zz"], sums["nz"]) if transitions else self.regressions(parameters)[0]
         after = self.with_regressions(parameters, F, regression_coefficients(sums["xx"], sums["yx"]))
@@ -167,19 +167,19 @@ class LDS(HasCoordinates):
         return after, low
 
     def penalty(self, parameters: Parameters) -> float:
-        """Nothing: the greatest likelihood is sought."""
+        """Return 0: this is maximum likelihood."""
         return 0.0
 
     def memory(self) -> int:
-        """Bytes of the moments of a block, were every covariance different."""
+        """Return the bytes of the moments of a block in which every covariance is different."""
         return 8 * self.opening.longest * (6 * self.states**2 + 2 * len(self.scale))
 
 
 def state_sums(block: SequenceBlock, after: SmoothedStates, U: Array | None, w: Array | None) -> Sums:
-    """Sums over steps of z = (x, u, 1) and the state after it, and over first states.
+    """Return sums over steps of z = (x, u, 1) and the next state, and sums over first states.
 
-    E[x_t x_t'] = P_t + m m' and E[x_{t+1} x_t'] = Cov(x_{t+1}, x_t) + m_{t+1} m_t'; three different sums of ⟨xx'⟩ are needed, over rows
-    that have one after them, that have one before them, and over all.  Source: Makin, sec. 6.4.4.
+    E[x_t x_t'] = P_t + m m' and E[x_{t+1} x_t'] = Cov(x_{t+1}, x_t) + m_{t+1} m_t'.  Three different sums of ⟨xx'⟩ are needed: over rows
+    with a next row, over rows with a previous row, and over all rows.  Source: Makin, sec. 6.4.4.
     """
     m, K, n = after.mean, after.mean.shape[1], len(after.mean)
     has_next = np.ones(n, dtype=bool)
@@ -203,15 +203,15 @@ def state_sums(block: SequenceBlock, after: SmoothedStates, U: Array | None, w: 
 
 
 def _sum_covariances(table: Array, which: Array, w: Array | None) -> Array:
-    """Σ of the matrices of a table (f, K, K) that rows point to."""
+    """Return the sum of the matrices of a table (f, K, K) that the rows refer to."""
     counts = np.bincount(which, w, minlength=len(table)).astype(np.float64)
     return np.asarray(np.tensordot(counts, table, axes=1))
 
 
 def complete_rows(p: Parameters, Y: Array, missing: MissingPatterns, after: SmoothedStates, w: Array | None) -> tuple[Array, Array, Array]:
-    """Rows with E[y | seen] in their gaps, Σ Cov(y, x) (D, K), and Σ Cov(y, y) (D, D).
+    """Return rows with missing values replaced by E[y | observed], Σ Cov(y, x) (D, K), and Σ Cov(y, y) (D, D).
 
-    Of a missing part u and a seen part o,  y_u = C_u x + c_u + S (y_o − C_o x − c_o) + N(0, R_uu − S R_ou)  with  S = R_uo R_oo⁻¹,
+    For a missing part u and an observed part o,  y_u = C_u x + c_u + S (y_o − C_o x − c_o) + N(0, R_uu − S R_ou)  with  S = R_uo R_oo⁻¹,
     so that y = G x + h with G_u = C_u − S C_o and G_o = 0.
     """
     C, c, R = p["loading"], p["mean"], p["noise"]
@@ -224,7 +224,7 @@ def complete_rows(p: Parameters, Y: Array, missing: MissingPatterns, after: Smoo
             continue
         rows = order[bounds[number] : bounds[number + 1]]
         S, u = regression_on_observed(R, mask), ~mask
-        # Cov(y_u, x) = G P and Cov(y_u) = G P G' + R_uu − S R_ou: what x leaves open, and what the noise of the seen part does.
+        # Cov(y_u, x) = G P and Cov(y_u) = G P G' + R_uu − S R_ou: uncertainty of x plus noise given the observed part.
         G = np.where(u[:, None], C - S @ C, 0.0)
         e = np.where(mask, Y[rows] - c, 0.0)
         found[rows] = np.where(u, after.mean[rows] @ G.T + (c + e @ S.T), Y[rows])
@@ -237,7 +237,7 @@ def complete_rows(p: Parameters, Y: Array, missing: MissingPatterns, after: Smoo
 
 
 def _sum_few_covariances(after: SmoothedStates, rows: Array, w: Array | None) -> Array:
-    """Σ of the covariances of some rows."""
+    """Return the sum of the covariances of some rows."""
     if len(rows) > len(after.covariances):
         return _sum_covariances(after.covariances, after.which[rows], w)
     P = after.covariances[after.which[rows]]
@@ -245,7 +245,7 @@ def _sum_few_covariances(after: SmoothedStates, rows: Array, w: Array | None) ->
 
 
 def regression_on_observed(R: Array, mask: Array) -> Array:
-    """S (D, D): R_uo R_oo⁻¹ in the rows of missing values and the columns of those seen, 0 elsewhere."""
+    """Return S (D, D): R_uo R_oo⁻¹ in the rows of missing values and the columns of observed ones, 0 elsewhere."""
     L = noise_root(R, mask)
     cross = np.where(~mask[:, None] & mask, R, 0.0)
     if not cross.any():
@@ -254,16 +254,16 @@ def regression_on_observed(R: Array, mask: Array) -> Array:
 
 
 def residual_sums(yy: Array, yx: Array, xx: Array, F: Array) -> Array:
-    """Σ E(y − F x)(y − F x)' of sums."""
-    # yy' − F xy' − yx'F' + F xx'F' holds for any F.  The shorter yy' − F xy' is right at F = yx'(xx')⁻¹ alone, which a floor, a
-    # pseudo-inverse or the last parameters (`expected`) are not.
+    """Return Σ E(y − F x)(y − F x)' from sums."""
+    # yy' − F xy' − yx'F' + F xx'F' holds for any F.  The shorter yy' − F xy' holds only for F = yx'(xx')⁻¹, which does not apply
+    # with a floor, a pseudo-inverse or the last parameters (`expected`).
     cross = F @ yx.T
     found: Array = yy - cross - cross.T + F @ xx @ F.T
     return 0.5 * (found + found.T)
 
 
 def regression_coefficients(xx: Array, yx: Array) -> Array:
-    """F = ⟨yx'⟩⟨xx'⟩⁻¹; where regressors depend on each other, the smallest such F in their own scales."""
+    """Return F = ⟨yx'⟩⟨xx'⟩⁻¹; for linearly dependent regressors, the smallest such F in their own scales."""
     scale = np.sqrt(np.diag(xx))
     scale[scale == 0] = 1.0
     values, vectors = np.linalg.eigh(xx / np.outer(scale, scale))
@@ -272,7 +272,7 @@ def regression_coefficients(xx: Array, yx: Array) -> Array:
 
 
 def _gaussian_log_likelihood(count: float, covariance: Array, residual: Array) -> float:
-    """Σ log N(e; 0, S) of `count` vectors with Σ ee' = residual."""
+    """Return Σ log N(e; 0, S) of `count` vectors with Σ ee' = residual."""
     if not count:
         return 0.0
     try:
@@ -284,7 +284,7 @@ def _gaussian_log_likelihood(count: float, covariance: Array, residual: Array) -
 
 
 def parameter_count(states: int, columns: int, controls: int, *, diagonal: bool, several: bool) -> int:
-    """Free parameters: those of all matrices less the K² + K that any change of the states' basis and origin takes up."""
+    """Return the number of free parameters: those of all matrices, less K² + K for a change of basis and origin of the states."""
     K, D = states, columns
     noise = D if diagonal else D * (D + 1) // 2
     dynamics = K * K + K * controls + K + K * (K + 1) // 2
@@ -293,7 +293,7 @@ def parameter_count(states: int, columns: int, controls: int, *, diagonal: bool,
 
 
 def floor_and_scale(variance: Array, floor: float | None) -> tuple[float, Array]:
-    """The floor and what it is relative to: a share of each column's variance, or what was asked for in every direction."""
+    """Return the floor and its unit for each column: a share of the column's variance, or a given floor in every direction."""
     if floor is not None:
         return floor, np.ones(len(variance))
     varies = variance > 0

@@ -1,9 +1,9 @@
-"""Coordinates of a linear dynamical system in which its information, were the states known, is the identity.
+"""Coordinates of a linear dynamical system in which the information, if the states were observed, is the identity.
 
     [A B a] = F₀ + N_Q f M_z⁻¹,  N_Q N_Q' = Q₀,  M_z M_z' = ⟨zz'⟩;   [C c] in the same way of R₀ and ⟨xx'⟩;   μ = μ₀ + N_P m / √n
     Σ = floor + L T T'L',   L L' = Σ₀ − floor,   T lower with 1 + t / √2n on its diagonal and t / √n below it
 
-Every x gives covariances above their floor, so that no step has to be cut off there.  n  how many vectors have that covariance.
+Every x gives covariances above their floor, so no step has to be cut short there.  n  number of vectors with that covariance.
 """
 
 from __future__ import annotations
@@ -19,56 +19,56 @@ from herdcli.numerics.block_statistics import Sums
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-NEAR = 1e-8  # least variance above the floor in any direction at the origin, in parts of the variances
-ABOVE = 1e-2  # the same in floors
-EASE = 1e-9  # of a regressor's square, added where regressors depend on each other
+NEAR = 1e-8  # least variance above the floor in any direction at the origin, relative to the variances
+ABOVE = 1e-2  # the same, relative to the floor
+EASE = 1e-9  # share of a regressor's square that is added for linearly dependent regressors
 
 
 class HasDynamics(Protocol):
-    """What the coordinates ask of `lds.LDS`."""
+    """The part of `lds.LDS` that the coordinates need."""
 
     @property
     def states(self) -> int:
-        """K."""
+        """The number of states, K."""
         ...
 
     @property
     def diagonal(self) -> bool:
-        """Whether R is."""
+        """Whether R is diagonal."""
         ...
 
     @property
     def floor(self) -> float:
-        """Of R, relative to scale²."""
+        """The floor of R, relative to scale²."""
         ...
 
     @property
     def scale(self) -> Array:
-        """(D,)."""
+        """The scales of the columns (D,)."""
         ...
 
     def regressions(self, p: Parameters) -> tuple[Array, Array]:
-        """[A B a], and [C c] of rows less their centre."""
+        """Return the coefficients [A B a], and [C c] for rows less their centre."""
         ...
 
     def with_regressions(self, p: Parameters, F: Array, G: Array) -> Parameters:
-        """Parameters with these in the place of theirs."""
+        """Return the parameters with these regression coefficients."""
         ...
 
     def residuals(self, p: Parameters, s: Sums) -> tuple[Array, Array, Array]:
-        """Σ E[ee'] of first states, of steps and of rows."""
+        """Return Σ E[ee'] of first states, of steps and of rows."""
         ...
 
 
 @lru_cache(maxsize=32)
 def _below_diagonal(D: int) -> tuple[Array, Array]:
-    """Places below the diagonal of a matrix (D, D), row by row."""
+    """Return the indices below the diagonal of a matrix (D, D), row by row."""
     return np.tril_indices(D, -1)
 
 
 @dataclass(frozen=True)
 class CovarianceCoordinates:
-    """A covariance's coordinates: its floor, the roots L and N of Σ₀ − floor and of Σ₀, how many vectors, and which entries of T vary."""
+    """Coordinates of a covariance: its floor, the roots L and N of Σ₀ − floor and of Σ₀, the number of vectors, and T's form."""
 
     floor: Array
     above: Array
@@ -78,12 +78,12 @@ class CovarianceCoordinates:
 
     @property
     def size(self) -> int:
-        """Entries of T that vary."""
+        """The number of free entries of T."""
         D = len(self.floor)
         return D if self.diagonal else D * (D + 1) // 2
 
     def turned(self, t: Array) -> Array:
-        """T."""
+        """Return the matrix T at t."""
         D = len(self.floor)
         T = np.diag(1.0 + t[:D] / np.sqrt(2.0 * self.count))
         if not self.diagonal:
@@ -91,12 +91,12 @@ class CovarianceCoordinates:
         return T
 
     def covariance(self, t: Array) -> Array:
-        """Σ."""
+        """Return the covariance Σ at t."""
         root = self.above @ self.turned(t)
         return np.asarray(self.floor + root @ root.T)
 
     def slope(self, t: Array, residual: Array, vectors: float) -> Array:
-        """d/dt of Σ log N(e; 0, Σ) of `vectors` vectors with Σ ee' = residual."""
+        """Return the gradient of Σ log N(e; 0, Σ) in t, for `vectors` vectors with Σ ee' = residual."""
         # With H = Σ⁻¹(Σee')Σ⁻¹ − n Σ⁻¹ the differential is ½ tr H dΣ, and dΣ = L(dT T' + T dT')L' makes it tr (L'HLT)' dT.
         inverse = np.linalg.inv(self.covariance(t))
         D, G = len(self.floor), self.above.T @ (inverse @ residual @ inverse - vectors * inverse) @ self.above @ self.turned(t)
@@ -105,7 +105,7 @@ class CovarianceCoordinates:
 
 
 def covariance_coordinates(S: Array, least: float, scale: Array, count: float, diagonal: bool) -> CovarianceCoordinates:
-    """Coordinates around a covariance that is `least` of scale² or more in every direction."""
+    """Return coordinates around a covariance that is at least `least` · scale² in every direction."""
     floor, unit = np.diag(least * scale**2), np.sqrt(np.diag(S))
     both = np.outer(unit, unit)
     values, vectors = np.linalg.eigh((S - floor) / both)
@@ -122,11 +122,11 @@ def _root(xx: Array) -> Array:
 
 @dataclass(frozen=True)
 class LDSCoordinates:
-    """The coordinates: f, those of [C c], m, then those of Q, R and P."""
+    """Coordinates of all parameters: f, those of [C c], m, then those of Q, R and P."""
 
     model: HasDynamics
     origin: Parameters
-    spreads: Mapping[str, CovarianceCoordinates]  # of process, noise and start_covariance
+    spreads: Mapping[str, CovarianceCoordinates]  # coordinates of process, noise and start_covariance
     steps: tuple[Array, Array]  # [A B a] at the origin, and M_z⁻¹
     rows: tuple[Array, Array]  # [C c] and M_x⁻¹
 
@@ -136,7 +136,7 @@ class LDSCoordinates:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The number of coordinates."""
         return sum(int(np.prod(shape)) for shape in self._shapes)
 
     def _parts(self, x: Array) -> list[Array]:
@@ -145,7 +145,7 @@ class LDSCoordinates:
         return [part.reshape(shape) for part, shape in zip(np.split(x, ends[:-1]), shapes, strict=True)]
 
     def parameters(self, x: Array) -> Parameters:
-        """All of them."""
+        """Return all parameters at x."""
         f, g, m, *rest = self._parts(x)
         spreads = self.spreads
         F = self.steps[0] + spreads["process"].root @ f @ self.steps[1]
@@ -156,11 +156,11 @@ class LDSCoordinates:
         return found | {name: one.covariance(t) for (name, one), t in zip(spreads.items(), rest, strict=True)}
 
     def slope(self, x: Array, sums: Sums) -> Array:
-        """(N,) of E log p(states, rows)."""
+        """Return the gradient (N,) of E log p(states, rows)."""
         *_, q, r, s = self._parts(x)
         p, spreads = self.parameters(x), self.spreads
         F, G = self.model.regressions(p)
-        # −½ tr Q⁻¹ Σ(x⁺ − Fz)(x⁺ − Fz)' has the slope Q⁻¹(Σ x⁺z' − F Σ zz') in F; F = F₀ + N f M⁻¹ turns it into N' · M⁻ᵀ.
+        # −½ tr Q⁻¹ Σ(x⁺ − Fz)(x⁺ − Fz)' has the gradient Q⁻¹(Σ x⁺z' − F Σ zz') in F; F = F₀ + N f M⁻¹ turns it into N' · M⁻ᵀ.
         f = spreads["process"].root.T @ np.linalg.solve(p["process"], sums["nz"] - F @ sums["zz"]) @ self.steps[1].T
         g = spreads["noise"].root.T @ np.linalg.solve(p["noise"], sums["yx"] - G @ sums["xx"]) @ self.rows[1].T
         first = spreads["start_covariance"]
@@ -180,7 +180,7 @@ class LDSCoordinates:
 
 
 def lds_coordinates(model: HasDynamics, parameters: Parameters, sums: Sums, state_floor: float) -> LDSCoordinates:
-    """Coordinates around parameters, of which `sums` are the statistics."""
+    """Return coordinates around these parameters, whose statistics are `sums`."""
     one, (sequences, transitions) = np.ones(model.states), sums["counts"]
     spreads = {
         "process": covariance_coordinates(parameters["process"], state_floor, one, float(transitions), False),

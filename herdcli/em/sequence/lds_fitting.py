@@ -1,4 +1,4 @@
-"""From sequences and what is asked of them to a linear dynamical system: the numbers of states that are tried, and what is kept beside."""
+"""Fits of linear dynamical systems from sequences and options to an artifact: numbers of states, and facts about the fit."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 CRITERIA = ("bic", "aic", "valid")
-CHOOSING = 0.1  # nats over all rows
-REGAINING = 7  # steps
+CHOOSING = 0.1  # tolerance of the search for a number of states, in nats over all rows
+REGAINING = 7  # number of steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicsSequences:
-    """Sequences to learn from, to choose by and to judge by, with what all of them are parts of; controls (n, m) of the table."""
+    """The training, validation and test sequences of a fit, the whole sequences they are parts of, and controls (n, m)."""
 
     whole: Sequences
     training: Sequences
@@ -40,7 +40,7 @@ class DynamicsSequences:
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicsOptions:
-    """Which model is wanted."""
+    """The options of a fit."""
 
     sizes: tuple[int, ...]
     diagonal: bool = False
@@ -54,18 +54,18 @@ class DynamicsOptions:
 
 @dataclass(frozen=True)
 class PreparedDynamicsFit:
-    """Sequences and what is wanted of them, ready to be run: `search`, then `finished`."""
+    """A fit that is ready to run: run `search`, then call `finished` on its result."""
 
     asked: DynamicsOptions
     rows: DynamicsSequences
     found: WindowMoments
     floor: float
-    shift: Array  # (m,) of the controls
-    scale: Array  # (m,)
+    shift: Array  # (m,) subtracted from the controls
+    scale: Array  # (m,) divisor of the controls
     search: ComponentSearch
 
     def finished(self, search: SearchResult, map: Map = map) -> LinearDynamics:
-        """The artifact of what a search found."""
+        """Return the artifact of the result of a search."""
         value, rows, several = self.made(search.fit), self.rows, len(self.search.sizes) > 1
         U, test = rows.controls, rows.test
         known = KnownDynamics(
@@ -93,7 +93,7 @@ class PreparedDynamicsFit:
         return replace(value, known=known)
 
     def made(self, fit: EMFit) -> LinearDynamics:
-        """One fit in the controls' own units, without what is known beside it."""
+        """Return the artifact of one fit in the controls' own units, without further facts about the rows."""
         p, U = fit.parameters, self.rows.controls
         control = p["control"] / self.scale
         names = ("transition", "process", "loading", "mean", "noise", "start_mean", "start_covariance")
@@ -111,11 +111,14 @@ class PreparedDynamicsFit:
         )
 
     def starts(self, value: LinearDynamics, part: Sequences) -> tuple[Array, Array] | None:
-        """What is known of the first state of each sequence of a part by the rows before it; None where all begin afresh."""
+        """Return the distribution of the first state of each sequence of a part, given the rows before it.
+
+        None if all sequences of the part are whole.
+        """
         return first_states(value, self.rows.whole, part, self.rows.controls)
 
     def judged(self, value: LinearDynamics, part: Sequences, map: Map = map) -> float:
-        """Log-likelihood a row of a part, its pieces given the rows before them."""
+        """Return the log-likelihood per row of a part; its pieces are conditioned on the rows before them."""
         U, starts = self.rows.controls, self.starts(value, part)
         if starts is not None:
             likelihood = 0.0
@@ -135,9 +138,9 @@ class PreparedDynamicsFit:
 
 
 def first_states(value: LinearDynamics, whole: Sequences, part: Sequences, controls: Array | None) -> tuple[Array, Array] | None:
-    """Means (S, K) and covariances of the first state of each sequence of a part, by the rows of the whole ones before it.
+    """Return means (S, K) and covariances of the first state of each sequence of a part, given the earlier rows of the whole ones.
 
-    controls  (n, m) of all rows.  None where all sequences begin afresh.
+    controls  (n, m) of all rows.  Returns None if all sequences start at their beginning.
     """
     means, covariances, later = [], [], False
     for begin in part.offsets[:-1]:
@@ -155,7 +158,7 @@ def first_states(value: LinearDynamics, whole: Sequences, part: Sequences, contr
 
 
 def _places_up_to(whole: Sequences, place: int) -> Array:
-    """Places of the rows of a sequence up to and with one."""
+    """Return the table indices of a sequence's rows up to and including one."""
     at = int(np.flatnonzero(whole.chosen == place)[0])
     begin = whole.offsets[np.searchsorted(whole.offsets, at, side="right") - 1]
     return whole.chosen[begin : at + 1]
@@ -164,7 +167,10 @@ def _places_up_to(whole: Sequences, place: int) -> Array:
 def prepare_dynamics_fit(
     rows: DynamicsSequences, options: DynamicsOptions, settings: EMSettings, map: Map = map, spread: Spreading = is_local
 ) -> PreparedDynamicsFit:
-    """What there is to run.  spread  puts blocks where their passes are.  Raises BadUsage and DataError for what cannot be learned."""
+    """Return a fit that is ready to run.  Raises BadUsage and DataError if the model cannot be fitted.
+
+    spread  distributes blocks to the processes that compute their passes.
+    """
     if options.criterion not in CRITERIA:
         raise BadUsage(f"--criterion {options.criterion} is for mixtures", hint="--criterion bic, aic or valid")
     if options.init == "kmeans++":
@@ -187,12 +193,12 @@ def prepare_dynamics_fit(
 def _component_search(
     sizes: tuple[int, ...], models: list[LDS], source: BlockSource, settings: EMSettings, map: Map, mass: float
 ) -> ComponentSearch:
-    """Numbers of states are chosen among by runs that end as soon as a step gains less than CHOOSING nats over all rows."""
+    """Return the search for a number of states; its runs end once a step gains less than CHOOSING nats over all rows."""
     runs = tuple(EM(model, source, settings, map) for model in models)
     coarse = replace(settings, tolerance=CHOOSING / mass)
     if len(sizes) == 1 or coarse.tolerance <= settings.tolerance:
         return ComponentSearch(sizes, runs)
-    # What is gone on with knows nothing of the curvature, and the first steps gain little.
+    # The continued run has no curvature information, and its first steps gain little.
     finer = replace(settings, patience=settings.patience + REGAINING)
     return ComponentSearch(
         sizes, tuple(EM(model, source, coarse, map) for model in models), finer=tuple(EM(model, source, finer, map) for model in models)
@@ -200,7 +206,7 @@ def _component_search(
 
 
 def _scale_controls(rows: DynamicsSequences) -> tuple[Array | None, Array, Array]:
-    """Controls about their means in units of their deviations, those of the training rows."""
+    """Return standardised controls, with the means and standard deviations of the training rows."""
     U = rows.controls
     if U is None:
         return None, np.zeros(0), np.ones(0)
@@ -213,12 +219,12 @@ def _scale_controls(rows: DynamicsSequences) -> tuple[Array | None, Array, Array
 
 
 def _rescale_parameters(p: Parameters, shift: Array, scale: Array) -> Parameters:
-    """Parameters in the scaled controls."""
+    """Return the parameters for the scaled controls."""
     return p | {"control": p["control"] * scale, "drift": p["drift"] + p["control"] @ shift}
 
 
 def _add_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDynamicsFit:
-    """With a criterion where there is a choice."""
+    """Return the fit with a criterion added if there are several sizes."""
     if len(prepared.search.sizes) == 1:
         return prepared
     valid = prepared.rows.valid
@@ -238,5 +244,5 @@ def _add_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDynamicsF
 
 
 def lds_information_criteria(value: LinearDynamics) -> dict[str, float]:
-    """AIC and BIC of the rows learned from."""
+    """Return AIC and BIC of the training rows."""
     return information_criteria(float(value.ledger.log_likelihood[-1]) * value.mass, value.mass, value.free_parameters)

@@ -1,8 +1,8 @@
-"""Where a linear dynamical system begins: states that are directions of short windows of rows, and regressions on them.
+"""Initial parameters of a linear dynamical system: states are directions of short windows of rows, with regressions on them.
 
-A window is the row with its neighbours, so that a few outputs can carry more states than there are columns.  Moments of windows are all
-that is needed, so that a start costs one pass over the rows.  Missing values count as the column's mean.  The idea is that of subspace
-identification, with windows in the place of past and future.  Source: van Overschee & De Moor (1996), ch. 3, for the idea.
+A window is a row with its neighbours, so that a few outputs can carry more states than there are columns.  Only moments of windows are
+needed, so an initialisation costs one pass over the rows.  Missing values count as the column's mean.  The idea is that of subspace
+identification, with windows in place of past and future.  Source: van Overschee & De Moor (1996), ch. 3, for the idea.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-WIDTH = 3  # numbers in a window for each state
-NOISE = 0.1  # least share of a column's variance that is noise at the start
-STABLE = 0.999  # largest modulus of A's eigenvalues at the start
+WIDTH = 3  # numbers in a window per state
+NOISE = 0.1  # least initial share of a column's variance that is noise
+STABLE = 0.999  # largest initial modulus of A's eigenvalues
 TINY = 1e-12
 
 
 @dataclass(frozen=True)
 class WindowMoments:
-    """Moments of all sequences: centre (D,), variance (D,), and of windows v, with z = (v, u, 1):
+    """Moments of all sequences: centre (D,), variance (D,), and those of windows v, with z = (v, u, 1).
 
-    here (F, F) Σ zz' over all rows, before (F, F) over rows with one after them, step (W, F) Σ v_next z'.
+    here (F, F) Σ zz' over all rows, before (F, F) the same over rows with a next row, step (W, F) Σ v_next z'.
     """
 
     rows: int
@@ -36,21 +36,21 @@ class WindowMoments:
     centre: Array
     variance: Array
     covariance: Array
-    half: int  # rows on either side of a window
+    half: int  # rows on either side in a window
     here: Array
     before: Array
     step: Array
-    longest: int  # rows of the largest block
+    longest: int  # number of rows of the largest block
     lengths: Array  # of the sequences
 
     @property
     def scale(self) -> Array:
-        """(D,) standard deviations, 1 for a column that does not vary."""
+        """The standard deviations (D,), 1 for a constant column."""
         return np.sqrt(np.where(self.variance > 0, self.variance, 1.0))
 
 
 def window_moments(source: SequenceBlocks, states: int, controls: Array | None, map: Map = map) -> WindowMoments:
-    """The moments that starts with up to `states` states need.  Raises DataError for a column without any value."""
+    """Return the moments for initialising up to `states` states.  Raises DataError for a column without any value."""
     D = source.sequences.columns
     centre, variance, covariance, known = _column_moments(source, map)
     scale = np.sqrt(np.where(variance > 0, variance, 1.0))
@@ -76,7 +76,7 @@ def window_moments(source: SequenceBlocks, states: int, controls: Array | None, 
 
 
 def _column_moments(source: SequenceBlocks, map: Map) -> tuple[Array, Array, Array, int]:
-    """Means, variances and covariances (0 where values are missing) of columns, and how many values there are."""
+    """Return means, variances and covariances (0 where values are missing) of columns, and the number of values."""
     head = next(iter(source.take(0, 1))).X
     there = ~np.isnan(head)
     near = np.where(there, head, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
@@ -101,7 +101,7 @@ def _column_moments(source: SequenceBlocks, map: Map) -> tuple[Array, Array, Arr
 
 
 def _windows(Z: Array, offsets: Array, half: int) -> Array:
-    """(n, (2 half + 1) D): each row between its neighbours, the row itself first; beyond the ends of a sequence 0."""
+    """Return each row with its neighbours (n, (2 half + 1) D), the row itself first; 0 beyond the ends of a sequence."""
     n, lengths = len(Z), np.diff(offsets)
     begin, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
     parts = [Z]
@@ -113,7 +113,7 @@ def _windows(Z: Array, offsets: Array, half: int) -> Array:
 
 
 def initial_parameters(moments: WindowMoments, states: int, seed: int, restart: int, *, diagonal: bool) -> Parameters:
-    """Parameters of a restart: principal axes of windows (the first), or random directions, as states of variance 1."""
+    """Return the parameters of a restart: principal axes of windows (first restart) or random directions as states of variance 1."""
     W = len(moments.step)
     D, K = len(moments.centre), states
     second = moments.here[:W, :W] / moments.here[-1, -1]
@@ -131,7 +131,7 @@ def initial_parameters(moments: WindowMoments, states: int, seed: int, restart: 
 
 
 def _regress_parameters(moments: WindowMoments, T: Array, D: int, diagonal: bool) -> Parameters:
-    """All parameters by least squares, of states T'v."""
+    """Return all parameters by least squares, for the states T'v."""
     W, K = T.shape
     F = len(moments.here)
     lift = np.zeros((F, F - W + K))  # z = (x, u, 1) of (v, u, 1)
@@ -170,7 +170,10 @@ def _regress_parameters(moments: WindowMoments, T: Array, D: int, diagonal: bool
 
 
 def _correlate_noise(rest: Array, noise: Array) -> Array:
-    """Variances `noise` with nine tenths of the correlations of `rest`; columns that leave next to nothing have none."""
+    """Return a covariance with variances `noise` and nine tenths of the correlations of `rest`.
+
+    Columns with almost no residual variance have no correlations.
+    """
     left = np.diag(rest)
     some = left > 1e-3 * noise
     deviation = np.sqrt(np.where(some, left, 1.0))
@@ -180,7 +183,7 @@ def _correlate_noise(rest: Array, noise: Array) -> Array:
 
 
 def _ridge_coefficients(xx: Array, yx: Array) -> Array:
-    """⟨yx'⟩(⟨xx'⟩ + a little of it)⁻¹."""
+    """Return ⟨yx'⟩(⟨xx'⟩ + a small multiple of its diagonal)⁻¹."""
     scale = np.sqrt(np.diag(xx))
     scale[scale == 0] = 1.0
     normal = xx / np.outer(scale, scale) + 1e-8 * np.eye(len(xx))

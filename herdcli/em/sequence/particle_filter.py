@@ -1,12 +1,12 @@
-"""Bootstrap particle filter and forward-filter backward-smoother, for any model in time with a transition and an emission.  ADDED.
+"""A bootstrap particle filter and a forward-filtering backward smoother, for any model with a transition and an emission.  ADDED.
 
     time         ancestor ~ w, by systematic resampling;   x_t ~ p(x_t | ancestor)
     measurement  w_t ∝ p(y_t | x_t),   p(y_t | y_<t) ≈ mean of p(y_t | x_t)
     smoothing    w̃_t(m) = Σ_n w̃_{t+1}(n) w_t(m) p(x_{t+1}^n | x_t^m) / Σ_j w_t(j) p(x_{t+1}^n | x_t^j)
 
 The smoother keeps the particles and changes their weights; it costs T N² densities.  Particles are resampled at every step.
-Source: Gordon, Salmond & Smith (1993); Doucet, Godsill & Andrieu (2000), sec. 4; Kitagawa (1996) for systematic resampling; Makin,
-sec. 2.2.2, has the idea and no effective sample size.
+Source: Gordon, Salmond & Smith (1993); Doucet, Godsill & Andrieu (2000), sec. 4; Kitagawa (1996) for systematic resampling.  Makin,
+sec. 2.2.2, has the idea but no effective sample size.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-SLAB = 1 << 20  # densities of pairs at one time
+SLAB = 1 << 20  # densities of pairs computed at one time
 
 
 class StateSpaceModel(Protocol):
-    """What the filter asks of a model and one sequence."""
+    """A state space model with one sequence of observations, for the particle filter."""
 
     @property
     def steps(self) -> int:
-        """T."""
+        """The number of steps, T."""
         ...
 
     def first(self, count: int, random: np.random.Generator) -> Array:
-        """(N, …) states drawn at the first row."""
+        """Sample states (N, …) at the first row."""
         ...
 
     def next(self, x: Array, t: int, random: np.random.Generator) -> Array:
-        """(N, …) states at row t + 1 drawn from those x at row t."""
+        """Sample states (N, …) at row t + 1 given the states x at row t."""
         ...
 
     def transition(self, x: Array, after: Array, t: int) -> Array:
-        """(N, M) log p(after_m at row t + 1 | x_n at row t)."""
+        """Return log p(after_m at row t + 1 | x_n at row t), (N, M)."""
         ...
 
     def emission(self, x: Array, t: int) -> Array:
-        """(N,) log p(y_t | x)."""
+        """Return log p(y_t | x), (N,)."""
         ...
 
 
@@ -65,7 +65,7 @@ class ParticleCloud:
 
     @property
     def mean(self) -> Array:
-        """(T, K)."""
+        """The weighted means (T, K) of the particles."""
         return np.asarray(np.einsum("tn,tnk->tk", self.weight, self.particles))
 
 
@@ -80,14 +80,20 @@ class ParticleMoments:
 
 
 def systematic_resampling(weight: Array, u: float) -> Array:
-    """(N,) ancestors, the places where (u + n)/N falls among the sums of weights: each is drawn ⌊N w⌋ or ⌈N w⌉ times."""
+    """Return ancestors (N,), the indices where (u + n)/N falls among the cumulated weights.
+
+    Each particle is drawn ⌊N w⌋ or ⌈N w⌉ times.
+    """
     edges = np.cumsum(weight)
     places = (u + np.arange(len(weight))) / len(weight) * edges[-1]
     return np.asarray(np.minimum(np.searchsorted(edges, places, side="right"), len(weight) - 1))
 
 
 def bootstrap_filter(system: StateSpaceModel, count: int, seed: int, unit: int = 0) -> ParticleCloud:
-    """The filter.  seed, unit  of the random numbers; a row's are a function of them and its place."""
+    """Return the filtered particles.
+
+    seed, unit  of the random numbers; those of a row are a function of them and of its index.
+    """
     random = generator(seed, Stream.PARTICLES, unit=unit)
     x = system.first(count, random)
     particles, weight, effective = np.empty((system.steps, *x.shape), x.dtype), np.empty((system.steps, count)), np.empty(system.steps)
@@ -95,12 +101,12 @@ def bootstrap_filter(system: StateSpaceModel, count: int, seed: int, unit: int =
     for t in range(system.steps):
         log = system.emission(x, t)
         most = log.max()
-        if not np.isfinite(most):  # no particle can have emitted the row: all are as good
+        if not np.isfinite(most):  # no particle can have emitted the row: all are equally good
             log, most = np.zeros(count), 0.0
             evidence = -np.inf
         w = np.exp(log - most)
-        # Particles were drawn by their last weights and count alike now: p(y_t | y_<t) ≈ Σ p(y_t | x_n)/N, an unbiased estimate of p(y) as
-        # a product.
+        # Particles were resampled by their last weights and count equally: p(y_t | y_<t) ≈ Σ p(y_t | x_n)/N, whose product is an unbiased
+        # estimate of p(y).
         evidence += float(most + np.log(w.mean()))
         w /= w.sum()
         particles[t], weight[t], effective[t] = x, w, 1.0 / np.square(w).sum()
@@ -111,7 +117,7 @@ def bootstrap_filter(system: StateSpaceModel, count: int, seed: int, unit: int =
 
 
 def smooth_particles(system: StateSpaceModel, cloud: ParticleCloud) -> ParticleCloud:
-    """The same particles with the weights of all rows."""
+    """Return the same particles with weights given all rows."""
     weight = cloud.weight.copy()
     for t in range(len(weight) - 2, -1, -1):
         weight[t] = _backward_weights(system, cloud, weight[t + 1], t)
@@ -119,7 +125,7 @@ def smooth_particles(system: StateSpaceModel, cloud: ParticleCloud) -> ParticleC
 
 
 def _backward_weights(system: StateSpaceModel, cloud: ParticleCloud, after: Array, t: int) -> Array:
-    """Weights of row t, of those of row t + 1, a slab of the later particles at a time."""
+    """Return the weights of row t from those of row t + 1, computed for a slab of the later particles at a time."""
     count = cloud.weight.shape[1]
     found = np.zeros(count)
     at_once = max(1, SLAB // count)
@@ -132,13 +138,13 @@ def _backward_weights(system: StateSpaceModel, cloud: ParticleCloud, after: Arra
         joint -= np.where(np.isfinite(most), most, 0.0)
         np.exp(joint, out=joint)
         whole = joint.sum(axis=0)
-        # `joint` has w_t(m) p(x_n | x_m) in column n; over its sum it is p(m | n), and later weights are handed down by it.
+        # `joint` has w_t(m) p(x_n | x_m) in column n; divided by its sum it is p(m | n), which passes the later weights back.
         found += joint @ np.divide(after[part], whole, out=np.zeros(len(whole)), where=whole > 0)
     return np.asarray(found / found.sum())
 
 
 def filter_and_smooth(system: StateSpaceModel, count: int, seed: int, *, unit: int = 0, smooth: bool = True) -> ParticleMoments:
-    """Moments of real states by all rows, or with `smooth` off by those up to each."""
+    """Return the moments of real states given all rows, or with `smooth` off given those up to each."""
     cloud = bootstrap_filter(system, count, seed, unit)
     cloud = smooth_particles(system, cloud) if smooth else cloud
     second = np.einsum("tn,tnk->tk", cloud.weight, np.square(cloud.particles - cloud.mean[:, None]))
@@ -147,7 +153,7 @@ def filter_and_smooth(system: StateSpaceModel, count: int, seed: int, *, unit: i
 
 @dataclass(frozen=True)
 class LinearGaussianModel:
-    """A linear dynamical system and a sequence (T, D), NaN where a value is missing, with its controls (T, m) or None."""
+    """A linear dynamical system with a sequence (T, D), NaN where a value is missing, and its controls (T, m) or None."""
 
     p: Parameters
     Y: Array
@@ -155,7 +161,7 @@ class LinearGaussianModel:
 
     @property
     def steps(self) -> int:
-        """T."""
+        """The number of steps, T."""
         return len(self.Y)
 
     @cached_property
@@ -167,16 +173,16 @@ class LinearGaussianModel:
         return found if self.U is None else found + self.p["control"] @ self.U[t]
 
     def first(self, count: int, random: np.random.Generator) -> Array:
-        """Draws of the first state."""
+        """Sample first states."""
         noise = random.standard_normal((count, len(self.p["drift"])))
         return np.asarray(self.p["start_mean"] + noise @ self._roots["start_covariance"].T)
 
     def next(self, x: Array, t: int, random: np.random.Generator) -> Array:
-        """Draws of the state after x."""
+        """Sample the states after x."""
         return np.asarray(self._ahead(x, t) + random.standard_normal(x.shape) @ self._roots["process"].T)
 
     def transition(self, x: Array, after: Array, t: int) -> Array:
-        """log N(after; A x + B u + a, Q), by whitened distances."""
+        """Return log N(after; A x + B u + a, Q), by whitened distances."""
         L = self._roots["process"]
         a, b = np.linalg.solve(L, self._ahead(x, t).T), np.linalg.solve(L, after.T)
         cross = a.T @ b
@@ -185,7 +191,7 @@ class LinearGaussianModel:
         return np.asarray(-0.5 * (squares + len(L) * LOG_TAU) - np.log(np.diag(L)).sum())
 
     def emission(self, x: Array, t: int) -> Array:
-        """log N(y; C x + c, R) of the values that are there."""
+        """Return log N(y; C x + c, R) of the observed values."""
         there = ~np.isnan(self.Y[t])
         if not there.any():
             return np.zeros(len(x))
@@ -197,7 +203,7 @@ class LinearGaussianModel:
 
 @dataclass(frozen=True)
 class DiscreteChainModel:
-    """A chain with K states: first states (K,), transitions (K, K) with a row for each state now, and log p(y_t | state) (T, K)."""
+    """A Markov chain with K states: initial probabilities (K,), transitions (K, K) by row, and log p(y_t | state) (T, K)."""
 
     initial: Array
     move: Array
@@ -205,7 +211,7 @@ class DiscreteChainModel:
 
     @property
     def steps(self) -> int:
-        """T."""
+        """The number of steps, T."""
         return len(self.emitted)
 
     @cached_property
@@ -214,29 +220,29 @@ class DiscreteChainModel:
             return np.asarray(np.log(self.move))
 
     def first(self, count: int, random: np.random.Generator) -> Array:
-        """Draws of the first state."""
+        """Sample first states."""
         edges = np.cumsum(self.initial)
         return np.asarray(np.minimum(np.searchsorted(edges, random.random(count) * edges[-1], side="right"), len(edges) - 1))
 
     def next(self, x: Array, t: int, random: np.random.Generator) -> Array:
-        """Draws of the state after x."""
+        """Sample the states after x."""
         edges = np.cumsum(self.move, axis=1)[x]
         found: Array = (edges <= (random.random(len(x)) * edges[:, -1])[:, None]).sum(axis=1)
         return np.asarray(np.minimum(found, self.move.shape[1] - 1))
 
     def transition(self, x: Array, after: Array, t: int) -> Array:
-        """Their logs."""
+        """Return the log transition probabilities of all pairs of states."""
         return np.asarray(self._logs[x[:, None], after])
 
     def emission(self, x: Array, t: int) -> Array:
-        """Its logs."""
+        """Return the log-likelihoods of the states x at row t."""
         return np.asarray(self.emitted[t, x])
 
 
 def state_probabilities(
     system: DiscreteChainModel, count: int, seed: int, *, unit: int = 0, smooth: bool = True
 ) -> tuple[Array, ParticleCloud]:
-    """(T, K) probabilities of discrete states by all rows, or with `smooth` off by those up to each, and the particles behind them."""
+    """Return probabilities (T, K) of discrete states given all rows, or with `smooth` off given those up to each, and the particles."""
     cloud = bootstrap_filter(system, count, seed, unit)
     cloud = smooth_particles(system, cloud) if smooth else cloud
     K = len(system.initial)
@@ -245,14 +251,17 @@ def state_probabilities(
 
 
 def memory_needed(longest: int, count: int, states: int) -> int:
-    """Bytes of N particles of K numbers at each step of the longest sequence, their weights and ancestors, and of all pairs of them."""
+    """Return the bytes of N particles of K numbers per step of the longest sequence, of their weights and ancestors, and of pairs."""
     return 8 * longest * count * (states + 3) + 16 * count * count
 
 
 def filter_lds(
     parameters: Parameters, Y: Array, offsets: Array, U: Array | None, count: int, seed: int, smooth: bool, map: Map = map
 ) -> ParticleMoments:
-    """Moments of the states of rows Y (n, D) with controls U (n, M), sequence s from offsets[s] on; each has a stream of its own."""
+    """Return the moments of the states of rows Y (n, D) with controls U (n, M); sequence s begins at offsets[s].
+
+    Each sequence has its own stream of random numbers.
+    """
 
     def one(s: int) -> ParticleMoments:
         own = slice(offsets[s], offsets[s + 1])
@@ -267,7 +276,10 @@ def filter_lds(
 def filter_hmm(
     states: HiddenChain, logs: Callable[[Array], Array], sequences: Sequences, count: int, seed: int, smooth: bool, map: Map = map
 ) -> tuple[Array, Array]:
-    """Probabilities (n, K) of the states of all sequences, and effective sample sizes (n,).  logs: (T, K) log p(y | k) of rows (T, D)."""
+    """Return probabilities (n, K) of the states of all sequences, and effective sample sizes (n,).
+
+    logs  a function from rows (T, D) to (T, K) log p(y | k).
+    """
 
     def one(s: int) -> tuple[Array, Array]:
         system = DiscreteChainModel(states.initial, states.transition, logs(sequences.take(s, s + 1).X))

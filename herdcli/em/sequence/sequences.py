@@ -1,8 +1,8 @@
-"""Rows in time: sequences of different lengths one after another, cut into fixed blocks of whole sequences.
+"""Sequences of rows, of different lengths and one after another, divided into fixed blocks of whole sequences.
 
-A block ends with the sequence that brings it to 4,096 rows, counted from the first sequence; its statistics are added in the same fixed
-tree as those of rows (`numerics.block_statistics`), so that neither threads nor storage change a bit.  The unit is the sequence, since no
-statistic of one needs another one; a single sequence is a single block.
+A block ends with the sequence that brings it to 4,096 rows, counted from the first sequence.  The statistics of blocks are added in the
+same fixed tree as those of rows (`numerics.block_statistics`), so that neither threads nor storage change a bit.  The unit is the
+sequence, since no statistic of one needs another one; a single sequence is a single block.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 from herdcli.splits import TEST, TRAIN, VALID
 
-FEW = 5  # sequences below which each is cut in time instead of being drawn whole
+FEW = 5  # number of sequences below which each is split in time instead of assigning whole sequences at random
 PARTS = (TRAIN, VALID, TEST)
-UNUSED = 3  # a row in none of the three
+UNUSED = 3  # part of a row that is in none of the three
 FRACTIONS = (0.6, 0.2, 0.2)
 
 
 @dataclass(frozen=True)
 class SequenceBlock:
-    """Whole sequences: X (m, D) float64, NaN where a value is missing; sequence s is rows offsets[s] … offsets[s + 1] − 1.
+    """A block of whole sequences: X (m, D) float64, NaN where a value is missing; sequence s is rows offsets[s] … offsets[s + 1] − 1.
 
-    first   number of its first sequence.      weight  (S,) of the sequences.
-    chosen  (m,) the rows' places in the table they came from, for what stands beside them there (labels, controls).
-    names   of the sequences.      beside  (m, …) what stands beside the rows, where it goes with them to another process.
+    first   index of its first sequence.      weight  (S,) of the sequences.
+    chosen  (m,) indices of the rows in their table, for other columns of it (labels, controls).
+    names   of the sequences.      beside  (m, …) such other columns, sent along with the rows to another process.
     """
 
     first: int
@@ -45,35 +45,35 @@ class SequenceBlock:
 
     @property
     def count(self) -> int:
-        """How many sequences it holds."""
+        """The number of sequences."""
         return len(self.offsets) - 1
 
     @property
     def lengths(self) -> Array:
-        """(S,) steps of each."""
+        """The number of steps of each sequence (S,)."""
         return np.diff(self.offsets)
 
     @property
     def weights(self) -> Array:
-        """(S,) weights, ones where none are given."""
+        """The weights of the sequences (S,), 1 by default."""
         return np.ones(self.count) if self.weight is None else self.weight
 
     @property
     def mass(self) -> float:
-        """Σ of the weights of the rows."""
+        """The sum of the weights of the rows."""
         return float(self.weights @ self.lengths)
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sequences of rows, as places in a table.
+    """Sequences of rows, given by indices into a table.
 
-    X        (n, D) the table, in whatever type and order; NaN where a value is missing.
-    chosen   (m,) the places of the rows, sequence by sequence, in time.
-    offsets  (S + 1,) where each sequence begins in `select_sequences`; none is empty.
+    X        (n, D) the table, of any type and order; NaN where a value is missing.
+    chosen   (m,) the indices of the rows, sequence by sequence, in time.
+    offsets  (S + 1,) where each sequence begins in `chosen`; none is empty.
     weight   (S,) of each sequence, None: 1.
-    names    what the sequences are called, None where there is one without a name.
-    later    whether they are pieces that do not begin where their sequences do.
+    names    the names of the sequences, None if there is one without a name.
+    later    whether they are pieces that begin after the beginning of their sequences.
     """
 
     X: Array
@@ -91,31 +91,31 @@ class Sequences:
 
     @property
     def count(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
         return len(self.offsets) - 1
 
     @property
     def rows(self) -> int:
-        """How many rows they have together."""
+        """The total number of rows."""
         return len(self.chosen)
 
     @property
     def columns(self) -> int:
-        """How many columns they have."""
+        """The number of columns."""
         return int(self.X.shape[1])
 
     @property
     def lengths(self) -> Array:
-        """(S,) steps of each."""
+        """The number of steps of each sequence (S,)."""
         return np.diff(self.offsets)
 
     @property
     def mass(self) -> float:
-        """Σ of the weights of the rows."""
+        """The sum of the weights of the rows."""
         return float(self.rows if self.weight is None else self.weight @ self.lengths)
 
     def take(self, first: int, last: int) -> SequenceBlock:
-        """Sequences first … last − 1."""
+        """Return sequences first … last − 1 as a block."""
         begin, end = int(self.offsets[first]), int(self.offsets[last])
         chosen = self.chosen[begin:end]
         X = np.ascontiguousarray(self.X[chosen], dtype=np.float64)
@@ -124,20 +124,20 @@ class Sequences:
         return SequenceBlock(first, X, self.offsets[first : last + 1] - begin, weight, chosen, names)
 
     def whole(self) -> SequenceBlock:
-        """All of them."""
+        """Return all sequences as one block."""
         return self.take(0, self.count)
 
     def __iter__(self) -> Iterator[Array]:
-        """Each sequence (T, D) as float64."""
+        """Yield each sequence (T, D) as float64."""
         for s in range(self.count):
             yield self.take(s, s + 1).X
 
 
 @dataclass(frozen=True)
 class SequenceBlocks:
-    """The blocks of a pass over sequences: a `numerics.block_statistics.BlockSource`.
+    """The blocks of a pass over sequences, as a `numerics.block_statistics.BlockSource`.
 
-    beside  (n, …) what of the table goes along with its rows, of blocks that are sent to other processes.
+    beside  (n, …) other columns of the table that go along with its rows in blocks sent to other processes.
     """
 
     sequences: Sequences
@@ -145,16 +145,16 @@ class SequenceBlocks:
 
     @cached_property
     def bounds(self) -> Array:
-        """(B + 1,) the first sequence of each block, and their number."""
+        """The first sequence of each block, followed by the number of sequences, (B + 1,)."""
         return block_bounds(self.sequences.lengths)
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return len(self.bounds) - 1
 
     def take(self, first: int, last: int) -> Iterator[SequenceBlock]:
-        """Blocks first … last − 1."""
+        """Yield blocks first … last − 1."""
         at = self.bounds
         for block in range(first, last):
             found = self.sequences.take(int(at[block]), int(at[block + 1]))
@@ -162,7 +162,7 @@ class SequenceBlocks:
 
 
 def block_bounds(lengths: Array) -> Array:
-    """(B + 1,) where blocks begin: a block is closed by the sequence that brings it to BLOCK rows or more."""
+    """Return the beginnings of blocks (B + 1,): a block ends with the sequence that brings it to BLOCK rows or more."""
     found, held = [0], 0
     for s, length in enumerate(lengths.tolist()):
         held += length
@@ -173,10 +173,10 @@ def block_bounds(lengths: Array) -> Array:
 
 
 def group_rows(X: Array, key: Array | None = None, weight: Array | None = None) -> Sequences:
-    """The sequences of a table (n, D): rows with the same key (n,), numbers or text, in their order; without a key one sequence.
+    """Return the sequences of a table (n, D): rows with the same key (n,), number or text, in their order; without a key one sequence.
 
-    Sequences stand in the order of their first rows; rows of different ones may be mixed.
-    weight  (n,) of the rows.  Raises DataError where it changes within a sequence: a part of a sequence has no likelihood of its own.
+    Sequences are in the order of their first rows; rows of different sequences may be mixed.
+    weight  (n,) of the rows.  Raises DataError if it changes within a sequence: a part of a sequence has no likelihood of its own.
     """
     if key is None:
         chosen, offsets, names = np.arange(len(X)), np.array([0, len(X)]), None
@@ -198,7 +198,7 @@ def _text(value: object) -> str:
 
 
 def _weights(sequences: Sequences, weight: Array) -> Array:
-    """(S,) of weights (n,) that are the same all along each sequence."""
+    """Return the weights (S,) of sequences from row weights (n,) that are constant along each sequence."""
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
         raise DataError("weights must be finite, not negative, and not all 0")
     own = weight[sequences.chosen]
@@ -211,11 +211,11 @@ def _weights(sequences: Sequences, weight: Array) -> Array:
 
 
 def split_sequences(sequences: Sequences, given: Array | None, parts: tuple[float, ...] | None, seed: int) -> dict[int, Sequences]:
-    """Parts 0 to learn from, 1 to choose by and 2 to judge by, each of whole sequences; a part without any is left out.
+    """Return parts 0 (training), 1 (validation) and 2 (test), each of whole sequences; empty parts are left out.
 
-    given  (n,) the split of the rows of the table, which has to be the same all along a sequence.
-    parts  three fractions, or three numbers of sequences.  Where there are fewer than FEW sequences, fractions cut each in time:
-           its first part is learned from and its last one judged by.  Otherwise sequences are drawn from the seed.
+    given  (n,) the split of the rows of the table, which must be constant along a sequence.
+    parts  three fractions, or three numbers of sequences.  With fewer than FEW sequences, fractions split each in time: its first part is
+           for training and its last one for testing.  Otherwise sequences are assigned at random from the seed.
     """
     if given is not None and parts is None:
         return _split_by_rows(sequences, given)
@@ -233,7 +233,7 @@ def split_sequences(sequences: Sequences, given: Array | None, parts: tuple[floa
 
 
 def _whole_parts(count: int, parts: tuple[float, ...]) -> list[int]:
-    """Fractions of a number as whole numbers, by largest remainder."""
+    """Return fractions of a number as whole numbers, by largest remainder."""
     exact = [count * part for part in parts]
     sizes = [int(size + 1e-9) for size in exact]
     short = round(count * min(1.0, sum(parts))) - sum(sizes)
@@ -246,7 +246,7 @@ def _split_by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
     own = given[sequences.chosen]
     first = own[sequences.offsets[:-1]]
     differs = np.flatnonzero(own != np.repeat(first, sequences.lengths))
-    if len(differs) and sequences.names is None:  # one sequence: its parts are pieces of it, one after the other
+    if len(differs) and sequences.names is None:  # one sequence: its parts are consecutive pieces of it
         if (np.diff(own.astype(np.int64)) < 0).any():
             raise DataError("the splits of one sequence must follow each other in time", hint="--split .6,.2,.2 makes a new split")
         return {part: _keep_rows(sequences, own == part) for part in PARTS if (own == part).any()}
@@ -261,7 +261,7 @@ def _split_by_rows(sequences: Sequences, given: Array) -> dict[int, Sequences]:
 
 
 def _split_in_time(sequences: Sequences, parts: tuple[float, ...]) -> dict[int, Sequences]:
-    """Each sequence cut where its shares end."""
+    """Return each sequence cut into consecutive parts of the given shares."""
     sizes = np.array([_whole_parts(int(length), parts) for length in sequences.lengths])
     rest = sequences.lengths - sizes.sum(axis=1)
     within = np.concatenate([np.repeat((*PARTS, UNUSED), (*size, left)) for size, left in zip(sizes, rest, strict=True)])
@@ -269,7 +269,7 @@ def _split_in_time(sequences: Sequences, parts: tuple[float, ...]) -> dict[int, 
 
 
 def _keep_rows(sequences: Sequences, kept: Array) -> Sequences:
-    """What is left of sequences of which only the rows `kept` (m,) stay."""
+    """Return the sequences with only the rows `kept` (m,); sequences without any are dropped."""
     lengths = np.add.reduceat(kept.astype(np.int64), sequences.offsets[:-1])
     some = np.flatnonzero(lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths[some])])
@@ -279,7 +279,7 @@ def _keep_rows(sequences: Sequences, kept: Array) -> Sequences:
 
 
 def uninformative_columns(sequences: Sequences) -> tuple[Array, Array]:
-    """Columns (D,) bool without any value in sequences of positive weight, and those with one value, however often."""
+    """Return columns (D,) bool without any value in sequences of positive weight, and those with one distinct value."""
     weight = np.ones(sequences.count) if sequences.weight is None else sequences.weight
     rows = sequences.chosen[np.repeat(weight > 0, sequences.lengths)]
     low, high = np.full(sequences.columns, np.inf), np.full(sequences.columns, -np.inf)
@@ -292,7 +292,10 @@ def uninformative_columns(sequences: Sequences) -> tuple[Array, Array]:
 
 
 def step_variance(sequences: Sequences, variance: Array) -> Array:
-    """(D,) mean squared differences of neighbouring values of each column; `variance` (D,) of a column without two neighbours."""
+    """Return the mean squared differences (D,) of neighbouring values of each column.
+
+    A column without two neighbouring values gets its `variance` (D,).
+    """
     total, count = np.zeros(sequences.columns), np.zeros(sequences.columns)
     for block in SequenceBlocks(sequences).take(0, SequenceBlocks(sequences).count):
         inner = np.ones(len(block.X), dtype=bool)
@@ -306,7 +309,7 @@ def step_variance(sequences: Sequences, variance: Array) -> Array:
 
 
 def select_sequences(sequences: Sequences, which: Array) -> Sequences:
-    """The sequences with these numbers."""
+    """Return the sequences with these indices."""
     lengths = sequences.lengths[which]
     rows = [sequences.chosen[sequences.offsets[s] : sequences.offsets[s + 1]] for s in which]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -316,7 +319,7 @@ def select_sequences(sequences: Sequences, which: Array) -> Sequences:
 
 
 def parse_parts(text: str | None) -> tuple[float, ...] | None:
-    """Three fractions or three numbers of sequences; None for None."""
+    """Return three fractions or three numbers of sequences from text; None for None."""
     if text is None:
         return None
     hint = "three fractions, .6,.2,.2, or three numbers of sequences, 60,20,20"

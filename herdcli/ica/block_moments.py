@@ -1,9 +1,8 @@
-"""Moments of blocks of rows, of which a whitening is made, and the rows that filters are learned from; quick to import, for empty shards.
+"""Moments of blocks of rows for whitening, and the rows that filters are learned from.  Quick to import, for empty shards.
 
-A block is 4,096 rows counted from row 0, of which the training rows are summed up about the mean of the first block's, in the fixed tree of
-`numerics.block_statistics`.  What means and covariances need is added up of all rows; filters need the rows themselves, again and again,
-and have
-at most LEARNED of them, evenly spread.
+A block is 4,096 rows counted from row 0.  Its training rows are summed about the mean of the first block, in the fixed tree of
+`numerics.block_statistics`.  Means and covariances are computed from all rows.  Filters need the rows themselves repeatedly, and use
+at most LEARNED of them, evenly spaced.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from herdcli.schema import Array, array
 from herdcli.shards import Shard
 from herdcli.splits import TEST, TRAIN
 
-LEARNED = 1 << 16  # training rows that filters are learned from
-HELD = 100_000  # rows of split 2 that the model takes along
-TAKEN, KEPT, ASIDE = 1, 2, 3  # a training row; one that filters are learned from; a held-out row that stays with the model
+LEARNED = 1 << 16  # largest number of training rows that filters are learned from
+HELD = 100_000  # largest number of rows of split 2 that are stored in the model
+TAKEN, KEPT, ASIDE = 1, 2, 3  # a training row; one that filters are learned from too; a held-out row stored in the model
 
 
 @dataclass(frozen=True)
 class MomentBlock:
-    """Rows from number `first` on: X (m, D), and what becomes of each (m,): TAKEN, KEPT, ASIDE, or 0 for nothing."""
+    """Rows from index `first` on: X (m, D), and the use of each (m,): TAKEN, KEPT, ASIDE, or 0 for none."""
 
     first: int
     X: Array
@@ -37,7 +36,7 @@ class MomentBlock:
 
 @dataclass(frozen=True)
 class MomentCentre:
-    """Where moments are taken from.  centre (D,); log: of the logarithms of rows."""
+    """The centre (D,) about which moments are computed.  log: the moments are of the logarithms of rows."""
 
     centre: Array
     log: bool
@@ -45,7 +44,7 @@ class MomentCentre:
 
 @dataclass(frozen=True)
 class PartialMoments:
-    """Moments of some training rows; of some of them, and of held-out rows, the rows as they are.  rows  of the moments."""
+    """Moments of some training rows, with some of these rows and of the held-out rows.  rows  number of rows in the moments."""
 
     rows: int
     first: Array = array("D", "Σ (x − c)", kind="f", finite=True)
@@ -56,7 +55,7 @@ class PartialMoments:
     held: Array = array("h D", "held-out rows", kind="f", finite=True)
 
     def moments(self, centre: Array) -> RowMoments:
-        """About the centre (D,) that they are sums about.  Raises DataError where there are no rows."""
+        """Return the moments, whose sums are about the centre (D,).  Raises DataError if there are no rows."""
         if not self.rows:
             raise DataError("the split has no training rows")
         rows = float(self.rows)
@@ -65,13 +64,13 @@ class PartialMoments:
 
     @property
     def constant(self) -> Array:
-        """The numbers of the columns of one value."""
+        """The indices of constant columns."""
         return np.flatnonzero(self.low == self.high)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ICAShard(Shard):
-    """Moments of some of the units, and what all shards of a run have alike."""
+    """The moments of some units, and the fields that all shards of a run have in common."""
 
     parts: list[PartialMoments]
     centre: Array = array("D", "what moments are about", kind="f", finite=True)
@@ -80,7 +79,7 @@ class ICAShard(Shard):
     names: list[str] | None = None
 
     def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for moments of other columns than its own."""
+        """Raise DataError for an invalid shard, or for moments of other columns than its own."""
         super().validate()
         columns = len(self.centre)
         if (self.names is not None and len(self.names) != columns) or (self.mixing is not None and len(self.mixing) != columns):
@@ -93,7 +92,7 @@ class ICAShard(Shard):
 
 
 def row_uses(split: Array) -> Array:
-    """What becomes of each row (n,) uint8, by its part of the split (n,)."""
+    """Return the use of each row (n,) uint8, from its part of the split (n,)."""
     found = np.zeros(len(split), dtype=np.uint8)
     train = split == TRAIN
     found[train] = TAKEN
@@ -103,13 +102,13 @@ def row_uses(split: Array) -> Array:
 
 
 def moment_centre(head: MomentBlock, *, log: bool) -> MomentCentre:
-    """The mean of the training rows of the first block, or of all its rows where it has none."""
+    """Return the mean of the training rows of the first block, or of all its rows if it has none."""
     own = _training_mask(head.use)
     return MomentCentre(block_statistics.block_centre(_block_values(head, own if own.any() else np.ones(len(own), dtype=bool), log)), log)
 
 
 def block_moments(block: MomentBlock, centre: MomentCentre) -> PartialMoments:
-    """The moments of a block.  Raises DataError for logarithms of negative values."""
+    """Return the moments of a block.  Raises DataError for logarithms of negative values."""
     X = _block_values(block, _training_mask(block.use), centre.log)
     sums = block_statistics.CentredSums(centre.centre)(block_statistics.RowBlock(block.first, X))
     low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
@@ -122,16 +121,16 @@ def _training_mask(use: Array) -> Array:
 
 
 def _block_values(block: MomentBlock, own: Array, log: bool) -> Array:
-    """Some rows (m,) bool of a block, as moments are made of them."""
+    """Return some rows (m,) bool of a block, as the values of which moments are computed."""
     if log:
-        from herdcli.ica.whitening import log_intensities  # which an empty shard has no need of
+        from herdcli.ica.whitening import log_intensities  # imported here because an empty shard does not need it
 
         return log_intensities(np.where(own[:, None], block.X, 0), block.first)[own]
     return np.asarray(block.X if own.all() else block.X[own], dtype=np.float64)
 
 
 def add_parts(parts: Iterable[PartialMoments]) -> PartialMoments:
-    """All parts in their order, sums in the fixed tree."""
+    """Return the sum of all parts in their order, with sums in the fixed tree."""
     sums, of = block_units.add_parts(parts, ("first", "second"), ("low", "high", "X", "held"))
     low, high = np.minimum.reduce(of["low"]), np.maximum.reduce(of["high"])
     return PartialMoments(
@@ -141,14 +140,14 @@ def add_parts(parts: Iterable[PartialMoments]) -> PartialMoments:
 
 @dataclass
 class MomentState(PartialState):
-    """The units so far."""
+    """The moments of the units so far."""
 
     parts: list[PartialMoments]
 
 
 @dataclass(frozen=True)
 class MomentSummation(UnitRun[MomentState]):
-    """The moments of units of these numbers, as an algorithm.  kept  rows of them that are kept."""
+    """The moments of the given units, as an algorithm.  kept  number of their rows that are stored."""
 
     source: RowSource
     given: MomentCentre
@@ -157,10 +156,10 @@ class MomentSummation(UnitRun[MomentState]):
     state = MomentState  # the type of its states
 
     def part(self, own: range) -> PartialMoments:
-        """The moments of a unit."""
+        """Return the moments of a unit."""
         return add_parts(process_blocks(self.source, own, block_moments, self.given, self.map, self.layout.at_once))
 
     def memory(self) -> int:
-        """Of the rows at work, the sums in the tree, and the rows that are kept."""
+        """Return the bytes of the rows being processed, the sums in the tree, and the stored rows."""
         D = self.layout.columns
         return super().memory() + 8 * D * D * (len(self.units) + self.layout.size.bit_length()) + 8 * 2 * D * self.kept

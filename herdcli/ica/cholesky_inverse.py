@@ -1,4 +1,4 @@
-"""Inverses of Cholesky factors, many at a time: by halves, so that nearly all of the work is products of matrices."""
+"""Inverses of many Cholesky factors at a time, by recursive halving, so that nearly all of the work is matrix products."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from herdcli.schema import Array
 
-SMALL = 12  # rows below which a triangle is inverted as any other matrix
+SMALL = 12  # rows below which a triangle is inverted as a general matrix
 
 
 def triangular_inverse(L: Array) -> Array:
-    """L⁻¹ (n, M, M) of lower triangles (n, M, M)."""
+    """Return L⁻¹ (n, M, M) of lower triangles (n, M, M)."""
     M = L.shape[-1]
     if M <= SMALL:
         return np.asarray(np.tril(np.linalg.inv(L)))
@@ -23,9 +23,10 @@ def triangular_inverse(L: Array) -> Array:
 
 
 def inverse_square_root(P: Array) -> tuple[Array, Array]:
-    """W (n, M, M) with W'W = P⁻¹ of symmetric matrices P (n, M, M), and log |P| (n,); W is lower where P has Cholesky factors.
+    """Return W (n, M, M) with W'W = P⁻¹ of symmetric matrices P (n, M, M), and log |P| (n,).
 
-    Where rounding leaves a matrix indefinite, its eigenvalues are held above 0.
+    W is lower triangular where P has Cholesky factors.
+    If rounding makes a matrix indefinite, its eigenvalues are kept above 0.
     """
     try:
         L = np.linalg.cholesky(P)

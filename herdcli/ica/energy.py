@@ -23,52 +23,52 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 NARROW = 4096  # filters times dimensions up to which the compiled leapfrog steps are faster than two matrix products
-MANIFOLD_ROWS = 64  # rows whose D × D matrices are held at one time
+MANIFOLD_ROWS = 64  # rows whose D × D matrices are in memory at one time
 
 
 class RowEnergy(Protocol):
-    """What learning and sampling ask of an energy over whitened rows z (n, D)."""
+    """An energy over whitened rows z (n, D), for learning and sampling."""
 
     @property
     def J(self) -> Array:
-        """(M, D) filters."""
+        """The filters (M, D)."""
         ...
 
     @property
     def gamma(self) -> Array:
-        """Weights of the experts."""
+        """The weights of the experts."""
         ...
 
     def energy(self, z: Array) -> Array:
-        """E (n,) float64."""
+        """Return E (n,) float64."""
         ...
 
     def gradient(self, z: Array) -> Array:
-        """∂E/∂z (n, D)."""
+        """Return ∂E/∂z (n, D)."""
         ...
 
     def laplacian(self, z: Array) -> Array:
-        """Σ_d ∂²E/∂z_d² (n,)."""
+        """Return Σ_d ∂²E/∂z_d² (n,)."""
         ...
 
     def parameters(self, z: Array, weights: bool = True) -> tuple[Array, Array]:
-        """(∂/∂J (M, D), ∂/∂γ (len γ,)) of the sum of E over the rows; the second is 0 without `weights`."""
+        """Return the gradients of Σ E over the rows, (∂/∂J (M, D), ∂/∂γ (len γ,)); the second is 0 without `weights`."""
         ...
 
     def trajectory(self, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
-        """z and momentum after so many leapfrog steps, in new arrays."""
+        """Return z and momentum after `steps` leapfrog steps, in new arrays."""
         ...
 
 
 def leapfrog(energy: RowEnergy, z: Array, momentum: Array, epsilon: float, steps: int) -> tuple[Array, Array]:
-    """`steps` leapfrog steps along any energy; half steps of the momentum at both ends.
+    """Take `steps` leapfrog steps along any energy, with half steps of the momentum at both ends.
 
     Source: Teh (2003), eq. 4.38 and 4.40; Neal (1993), sec. 5.
     """
     size = z.dtype.type(epsilon)
     half = z.dtype.type(0.5) * size
-    # Hamilton's equations of H = E + ½|k|² (eq. 4.34) are dz/dτ = k, dk/dτ = −∂E/∂z (eq. 4.36, 4.37).  Kicks of ε and drifts of ε take
-    # turns; two half kicks in a row between drifts are one whole kick (second form of eq. 4.40).  Each is a shear, so the map keeps volumes
+    # Hamilton's equations of H = E + ½|k|² (eq. 4.34) are dz/dτ = k, dk/dτ = −∂E/∂z (eq. 4.36, 4.37).  Kicks of ε and drifts of ε
+    # alternate; two half kicks in a row are one whole kick (second form of eq. 4.40).  Each is a shear, so the map preserves volume
     # and, run with −k, retraces itself.
     z, momentum = z.copy(), momentum - half * energy.gradient(z)
     for t in range(steps):
@@ -79,7 +79,7 @@ def leapfrog(energy: RowEnergy, z: Array, momentum: Array, epsilon: float, steps
 
 @dataclass(frozen=True)
 class LinearExperts:
-    """Independent experts on linear filters.  J (M, D), gamma (M,)."""
+    """The energy of independent experts on linear filters.  J (M, D), gamma (M,)."""
 
     J: Array
     gamma: Array
@@ -95,7 +95,7 @@ class LinearExperts:
         return found
 
     def slope(self, z: Array) -> tuple[Array, Array]:
-        """Outputs u and ∂E/∂u, both (n, M)."""
+        """Return outputs u and ∂E/∂u, both (n, M)."""
         u = z @ self.J.T
         return u, self._weighted_slope(u.copy())
 
@@ -107,7 +107,7 @@ class LinearExperts:
         return result
 
     def gradient(self, z: Array) -> Array:
-        # u = Jz, so that ∂E/∂z = J'(γ ∘ E'(u)), and ∂E/∂J = (γ ∘ E'(u)) z': one slope serves both.
+        # u = Jz, so that ∂E/∂z = J'(γ ∘ E'(u)) and ∂E/∂J = (γ ∘ E'(u)) z': one slope serves both.
         result: Array = self._weighted_slope(z @ self.J.T) @ self.J
         return result
 
@@ -142,7 +142,7 @@ class LinearExperts:
         return z, momentum
 
     def _leapfrog_compiled(self, z: Array, momentum: Array, epsilon: float, steps: int, number: int) -> tuple[Array, Array]:
-        """By compiled steps of the outputs."""
+        """Return the trajectory computed by compiled steps of the outputs."""
         M, D = self.J.shape
         J, gamma = self.J, self.gamma
         if M % 8:
@@ -154,8 +154,8 @@ class LinearExperts:
         scratch = np.empty(fast.leapfrog_scratch(len(J)), dtype=np.float32)
         fast.leapfrog(start[:n], start[n:], J @ J.T, gamma, number, epsilon, steps, sums[:n], sums[n:], scratch)
         down = sums @ J
-        # Momenta change by multiples of J' alone: after the kick at step t k_t = k − J'a_t, a_t the slopes so far times their steps, and z
-        # moves by ε Σ_t k_t = ε (L k − J'Σ a_t).  The loop has a_L and Σ_{t<L} a_t; it needs Jz, Jk and JJ' only.
+        # Momenta change by multiples of J' alone: after the kick at step t k_t = k − J'a_t, with a_t the sum of slopes times steps, and z
+        # moves by ε Σ_t k_t = ε (L k − J'Σ a_t).  The loop computes a_L and Σ_{t<L} a_t; it needs only Jz, Jk and JJ'.
         return z + size * (np.float32(steps) * momentum - down[n:]), momentum - down[:n]
 
 
@@ -173,7 +173,7 @@ class TopographicEnergy:
         return result
 
     def _slope(self, u: Array) -> tuple[Array, Array]:
-        """Pooled squares (n, K) and ∂E/∂u (n, M), backpropagated."""
+        """Return the pooled squares (n, K) and ∂E/∂u (n, M) by backpropagation."""
         pooled = np.square(u) @ self.pooling.T
         # v_k = Σ_i P_ki u_i²: ∂E/∂u_i = Σ_k γ_k/(1 + v_k) · 2 P_ki u_i.
         return pooled, 2.0 * u * ((self.gamma / (1.0 + pooled)) @ self.pooling)
@@ -183,7 +183,7 @@ class TopographicEnergy:
         return result
 
     def laplacian(self, z: Array) -> Array:
-        """Σ_k γ_k (Δv_k / (1 + v_k) − |∇v_k|² / (1 + v_k)²), v = P u²."""
+        """Return Σ_k γ_k (Δv_k / (1 + v_k) − |∇v_k|² / (1 + v_k)²), v = P u²."""
         u = z @ self.J.T
         pooled = 1.0 + np.square(u) @ self.pooling.T
         # Δ log(1 + v) = Δv/(1 + v) − |∇v|²/(1 + v)², with ∇v_k = Σ_i 2 P_ki u_i J_i and Δv_k = Σ_i 2 P_ki |J_i|².
@@ -205,9 +205,9 @@ class TopographicEnergy:
 
 @dataclass(frozen=True)
 class ManifoldEnergy:
-    """The volume element of the map z → f(Jz), f' = density.  J (M, D), M ≥ D; γ is not used.
+    """The energy from the volume element of the map z → f(Jz), f' = density.  J (M, D), M ≥ D; γ is not used.
 
-    With s_i = f'(u_i)² and G = J' diag(s) J, the leverages h_i = s_i J_i G⁻¹ J_i' add up to D, and
+    With s_i = f'(u_i)² and G = J' diag(s) J, the leverages h_i = s_i J_i G⁻¹ J_i' sum to D, and
     ∂E/∂u_i = h_i E_i'(u_i) with E_i = −log f': a square map has h = 1 and is Linear, up to a constant.
     """
 
@@ -216,10 +216,10 @@ class ManifoldEnergy:
     expert: Expert
 
     def _parts(self, u: Array) -> tuple[Array, Array, Array]:
-        """log det G (n,), s (n, M) up to e^{−2 top}, G (n, D, D) up to e^{−2 top}; top keeps s within the numbers."""
+        """Return log det G (n,), s (n, M) and G (n, D, D), the last two up to e^{−2 top}; top avoids underflow of s."""
         energies = self.expert.energy(u) + self.expert.log_z(self.gamma)
-        # s_i = e^{−2E_i} may be below the smallest float for all i at once.  With s e^{2 top} in its place G grows by e^{2 top}, log det G
-        # by 2 D top, and G⁻¹ shrinks alike, so that s G⁻¹, all that slopes are made of, stays as it is.
+        # s_i = e^{−2E_i} may underflow for all i at once.  With s e^{2 top} in its place, G grows by e^{2 top} and log det G
+        # by 2 D top, and G⁻¹ shrinks by the same factor, so that s G⁻¹, from which slopes are computed, does not change.
         top = energies.min(axis=1, keepdims=True)
         s = np.exp(2.0 * (top - energies))
         G = np.matmul(self.J.T, s[:, :, np.newaxis] * self.J)
@@ -227,7 +227,7 @@ class ManifoldEnergy:
         return logs - 2.0 * top[:, 0] * self.J.shape[1], s, G
 
     def _solve_metric(self, G: Array) -> Array:
-        """J G⁻¹ (n, M, D); NaN of rows so far out that G has lost its rank to rounding, which learning then steps back from."""
+        """Return J G⁻¹ (n, M, D); NaN for rows so far out that G is singular by rounding, which learning then steps back from."""
         right = np.broadcast_to(self.J.T, (len(G), *self.J.T.shape))
         try:
             found = np.linalg.solve(G, right)
@@ -241,14 +241,14 @@ class ManifoldEnergy:
         return np.concatenate([-0.5 * self._parts(rows @ self.J.T)[0].astype(np.float64) for rows in blocks])
 
     def _slope(self, z: Array) -> tuple[Array, Array]:
-        """∂E/∂u (n, M) at constant J outside of it, and Σ_n ∂E/∂J at constant u."""
+        """Return ∂E/∂u (n, M) at constant outer J, and Σ_n ∂E/∂J at constant u."""
         slopes, direct = [], np.zeros_like(self.J)
         for rows in _split_rows(z):
             u = rows @ self.J.T
             _, s, G = self._parts(u)
             solved = self._solve_metric(G)
-            # d(−½ log det G) = −½ tr G⁻¹ dG, G = Σ_i s_i J_i'J_i.  By u_i, ds_i = −2 s_i E_i' du_i: the slope is s_i J_i G⁻¹J_i' E_i' = h_i
-            # E_i'. By J at constant u, dG = Σ s_i (dJ_i'J_i + J_i'dJ_i): the slope is −s_i J_i G⁻¹, row i of −J^{−T} where J is square.
+            # d(−½ log det G) = −½ tr G⁻¹ dG, G = Σ_i s_i J_i'J_i.  In u_i, ds_i = −2 s_i E_i' du_i: the slope is s_i J_i G⁻¹J_i' E_i' = h_i
+            # E_i'. In J at constant u, dG = Σ s_i (dJ_i'J_i + J_i'dJ_i): the slope is −s_i J_i G⁻¹, row i of −J^{−T} where J is square.
             weighted = s[:, :, np.newaxis] * solved
             slopes.append((weighted * self.J).sum(axis=2) * self.expert.slope(u))
             direct -= weighted.sum(axis=0)
@@ -259,7 +259,7 @@ class ManifoldEnergy:
         return result
 
     def laplacian(self, z: Array, width: float = 1e-4) -> Array:
-        """By central differences of the gradient, which cost 2D gradients."""
+        """Return the Laplacian by central differences of the gradient, at the cost of 2D gradients."""
         result = np.zeros(len(z))
         for d in range(z.shape[1]):
             shift = np.zeros(z.shape[1], dtype=z.dtype)
@@ -282,7 +282,7 @@ def _split_rows(z: Array) -> list[Array]:
 def make_energy(
     J: Array, gamma: Array, experts: str | Sequence[str], *, topography: Array | None = None, density: str | None = None
 ) -> RowEnergy:
-    """The energy of a fit: by the expert of all outputs or of each, or "infomax" with its density, or pooled by a topography."""
+    """Return the energy of a fit: of one expert or one per output, of "infomax" with its density, or pooled by a topography."""
     names = [experts] if isinstance(experts, str) else experts
     if topography is not None:
         return TopographicEnergy(J, gamma, topography)
@@ -292,14 +292,14 @@ def make_energy(
 
 
 def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
-    """The least floor τ for which max(γ, τ) gives a normalisable product of Student experts in D dimensions.
+    """Return the least floor τ for which max(γ, τ) gives a normalisable product of Student experts in D dimensions.
 
     With M filters in general position and γ sorted ascending, e^{−E} has a finite integral where
     2 Σ_{i ≤ M − D + k} γ_(i) > k for k = 1 … D: in a subspace of k dimensions D − k filters may be silent.
-    `margin` is the relative distance kept from that boundary.  −inf where γ is inside already.
+    `margin` is the relative distance kept from that boundary.  Returns −inf if γ is already inside.
     """
-    # A subspace of k dimensions is where D − k filters are 0.  Along its rays e^{−E} falls as r^{−2Σγ} over the others, and ∫ r^{k−1}
-    # r^{−2Σγ} dr is finite where 2Σγ > k.  Worst are the D − k largest γ silent, which leaves the M − D + k smallest.
+    # In a subspace of k dimensions D − k filters are 0.  Along its rays e^{−E} falls as r^{−2Σγ} over the others, and ∫ r^{k−1}
+    # r^{−2Σγ} dr is finite where 2Σγ > k.  The worst case is that the D − k largest γ are silent, which leaves the M − D + k smallest.
     ordered = np.sort(gamma.astype(np.float64))
     need = 0.5 * (1.0 + margin) * np.arange(1, D + 1)
     counts = len(ordered) - D + np.arange(1, D + 1)
@@ -315,9 +315,9 @@ def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
 
 
 def make_normalisable(gamma: Array, D: int) -> tuple[Array, int]:
-    """γ raised to the least floor, 0 or above, that makes the Student product normalisable, and how many were raised.
+    """Return γ raised to the least floor, 0 or above, that makes the Student product normalisable, and how many were raised.
 
-    Below 0 an expert would reward outputs far out; many others can outweigh it, and the integral is finite all the same.
+    Below 0 an expert would reward large outputs; many others can outweigh it, and the integral is still finite.
     """
     floor = max(0.0, student_floor(gamma, D))
     low = gamma < floor

@@ -1,4 +1,4 @@
-"""Gradients of energies: what the rows' own is set against, by chains, by samples of the model, or exactly."""
+"""Gradients of the log-likelihood: the rows' gradient minus that of the model, by chains, by samples of the model, or exactly."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from herdcli.ica.problem import LearningProblem, LearningState, Map
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-CHAINS = 50  # that one worker moves at a time, in wide models
+CHAINS = 50  # chains that one worker moves at a time, in wide models
 
 
 def contrastive_gradients(
     problem: LearningProblem, energy: RowEnergy, rows: Array, state: LearningState, map: Map
 ) -> tuple[Array, Array, float]:
-    """Mean gradients of contrastive divergence by J and by γ, and the acceptance; adapts the step size for the next update."""
+    """Return the mean gradients of contrastive divergence in J and in γ, and the acceptance; adapts the step size."""
     settings = problem.settings
     random = generator(settings.seed, Stream.MOMENTA, step=state.step)
     shape = (settings.proposals, *rows.shape)
@@ -30,9 +30,9 @@ def contrastive_gradients(
     def part(start: int) -> tuple[Array, Array, int]:
         chosen = slice(start, start + size)
         z, moved = rows[chosen], 0
-        # The likelihood's slope is E_model[∂E/∂θ] − E_rows[∂E/∂θ] (Teh 2003, eq. 4.30).  Contrastive divergence takes the rows after a few
-        # moves of the chain for samples of the model (eq. 4.32, 4.33); each chain begins at a row of the first mean, so that what does not
-        # move cancels.
+        # The gradient of the likelihood is E_model[∂E/∂θ] − E_rows[∂E/∂θ] (Teh 2003, eq. 4.30).  Contrastive divergence uses the rows after
+        # a few moves of the chain as samples of the model (eq. 4.32, 4.33); each chain begins at a row of the first mean, so that parts that do
+        # not move cancel.
         before, now = energy.parameters(z, learned), energy.energy(z)
         for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
             z, now, accepted = hmc.propose_moves(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)
@@ -48,12 +48,12 @@ def contrastive_gradients(
 
 
 def exact_gradients(problem: LearningProblem, energy: RowEnergy, rows: Array, update: int) -> tuple[Array, Array]:
-    """Mean gradients by J and by γ where the model's own expectation is known, or drawn from the model itself."""
+    """Return the mean gradients in J and in γ if the model's own expectation is known, or can be sampled from the model."""
     by_J, by_gamma = energy.parameters(rows)
     n = len(rows)
     if isinstance(energy, LinearExperts) and problem.settings.algorithm == "infomax":
-        # log p(z) = log |det J| − Σ E_i(J_i z) (eq. 4.5), and d log |det J| = tr J⁻¹ dJ, so that its slope is +J^{−T}; eq. 4.6 as printed
-        # has this term's sign wrong.  The slope by γ lacks that of log z(γ): γ is learned by ebm and equil alone.
+        # log p(z) = log |det J| − Σ E_i(J_i z) (eq. 4.5), and d log |det J| = tr J⁻¹ dJ, with gradient +J^{−T}; eq. 4.6 as printed
+        # has this term's sign wrong.  The gradient in γ omits that of log z(γ): only ebm and equil learn γ.
         return np.linalg.inv(energy.J).T - by_J / n, -by_gamma / n
     if problem.settings.algorithm == "infomax":
         return -by_J / n, -by_gamma / n
@@ -63,7 +63,7 @@ def exact_gradients(problem: LearningProblem, energy: RowEnergy, rows: Array, up
 
 
 def sample_model(energy: RowEnergy, random: np.random.Generator, n: int) -> Array:
-    """n samples z = J⁻¹ s of a square model of independent sources, (n, D).      Source: Teh (2003), sec. 4.6."""
+    """Sample n rows z = J⁻¹ s of a square model of independent sources, (n, D).      Source: Teh (2003), sec. 4.6."""
     if not isinstance(energy, LinearExperts):
         raise BadUsage("only independent experts on square filters can be sampled exactly")
     sources = energy.expert.sample(random, n, energy.gamma)

@@ -1,4 +1,4 @@
-"""The table of experts of one filter output.  A new one is a file of `densities`, with a class, and one line here."""
+"""The table of experts of one filter output.  To add one, write a class in a file of `densities` and add one line here."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Entry:
     """One line of the table.
 
     path    the class, an Expert.
-    tails   against a Gaussian of the same variance: heavy (super-Gaussian), light (sub-Gaussian), or gaussian, which only decorrelates.
-    smooth  whether its curvature serves Newton's steps, as maximum likelihood takes them.
+    tails   relative to a Gaussian of the same variance: heavy (super-Gaussian), light (sub-Gaussian), or gaussian, which only decorrelates.
+    smooth  whether its curvature can be used for Newton steps, as in maximum likelihood.
     """
 
     path: str

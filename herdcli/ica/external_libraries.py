@@ -1,7 +1,7 @@
-"""FastICA of scikit-learn and Picard of python-picard, where the extra `ica` is installed.
+"""FastICA of scikit-learn and Picard of python-picard, if the extra `ica` is installed.
 
-Both get whitened rows and a first matrix of ours, so that a run depends on the seed alone.  Neither says what density an output
-has: it is sech or the bimodal one by `experts.density_signs`, and Picard's filters are scaled to it.
+Both get whitened rows and an initial matrix from herd, so that a run depends on the seed alone.  Neither reports the density of an
+output: it is sech or the bimodal one by `experts.density_signs`, and Picard's filters are scaled to it.
 Source: Hyvärinen & Oja (1997); Ablin, Cardoso & Gramfort (2018).
 """
 
@@ -25,13 +25,13 @@ PACKAGES = {"fastica": "sklearn", "picard": "picard"}
 
 
 def is_installed(algorithm: str) -> bool:
-    """Can this algorithm be run by its library?"""
+    """Return whether the library of this algorithm is installed."""
     return find_spec(PACKAGES[algorithm]) is not None
 
 
 @dataclass
 class LibraryState:
-    """Filters: before the one step random and orthogonal, after it those that were found."""
+    """The filters: random and orthogonal before the only step, those of the library after it."""
 
     step: int
     iterations: int
@@ -41,7 +41,7 @@ class LibraryState:
 
 
 def run_fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) -> tuple[Array, int, bool]:
-    """(J (D, D), iterations, converged) of whitened rows Z (n, D), by the parallel form with the contrast log cosh."""
+    """Return (J (D, D), iterations, converged) for whitened rows Z (n, D), by the parallel form with the contrast log cosh."""
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning
 
@@ -54,9 +54,9 @@ def run_fastica(Z: Array, initial: Array, *, tolerance: float, iterations: int) 
 
 
 def run_picard(Z: Array, initial: Array, *, tolerance: float, iterations: int, extended: bool = True) -> tuple[Array, int, bool]:
-    """(J (D, D), iterations, converged): maximum likelihood, not constrained to be orthogonal.
+    """Return (J (D, D), iterations, converged) for whitened rows Z (n, D), by maximum likelihood without orthogonality constraint.
 
-    extended  ψ = u ± tanh u by the sign of each output, as in extended infomax; else ψ = tanh u of all, the density sech.
+    extended  ψ = u ± tanh u by the sign of each output, as in extended infomax; else ψ = tanh u for all, the density sech.
     """
     from picard import picard as run
 
@@ -70,7 +70,7 @@ def run_picard(Z: Array, initial: Array, *, tolerance: float, iterations: int, e
 
 @dataclass(frozen=True)
 class LibraryRun:
-    """fastica or picard on whitened rows Z (n, D), as an algorithm of one step."""
+    """FastICA or Picard on whitened rows Z (n, D), as an algorithm of one step."""
 
     algorithm: str
     Z: Array
@@ -83,12 +83,12 @@ class LibraryRun:
         return LibraryState
 
     def init(self) -> LibraryState:
-        """A random rotation."""
+        """Return a random rotation."""
         drawn = generator(self.seed, Stream.INITIAL).standard_normal((self.Z.shape[1],) * 2)
         return LibraryState(0, 0, False, np.linalg.qr(drawn)[0])
 
     def step(self, state: LibraryState) -> LibraryState:
-        """The whole run of the library, from the state's filters."""
+        """Run the library to its end, from the state's filters."""
         run = run_fastica if self.algorithm == "fastica" else run_picard
         J, count, converged = run(self.Z, state.J, tolerance=self.tolerance, iterations=self.iterations)
         columns = self.Z.T
@@ -98,19 +98,19 @@ class LibraryRun:
         return LibraryState(1, count, converged, J, names)
 
     def done(self, state: LibraryState) -> bool:
-        """Whether the library has run."""
+        """Return whether the library has run."""
         return state.step >= 1
 
     def memory(self) -> int:
-        """Bytes of three arrays of the rows' size: a copy, outputs and their slopes."""
+        """Return the bytes of three arrays of the rows' size: a copy, outputs and their slopes."""
         return 3 * self.Z.nbytes
 
     def progress(self, state: LibraryState) -> RunProgress:
-        """The library tells nothing while it runs."""
+        """Return the step; the library reports nothing while it runs."""
         return RunProgress(state.step, 1)
 
     def result(self, state: LibraryState) -> ICAFit:
-        """Its filters; unconverged where it says so."""
+        """Return the library's filters, marked as unconverged if it reports so."""
         trace, why = Trace(np.array([state.iterations]), np.array([np.nan])), "" if state.converged else "its own tolerance was not reached"
         more = {"experts": state.experts}
         return ICAFit(state.J, np.ones(len(state.J)), trace, state.iterations, "none", more, chosen=True, unconverged=why)

@@ -1,4 +1,4 @@
-"""Hybrid Monte Carlo over an energy of whitened rows, and the step size that keeps the acceptance where it is wanted.
+"""Hybrid Monte Carlo over an energy of whitened rows, and adaptation of the step size to a target acceptance.
 
 Source: Teh (2003), algorithm 4.2 and eq. 4.39, 4.41; Neal (1993), sec. 5.
 """
@@ -16,18 +16,18 @@ SMALLEST_STEP = 1e-4
 def propose_moves(
     energy: RowEnergy, z: Array, before: Array, momentum: Array, uniform: Array, epsilon: float, steps: int
 ) -> tuple[Array, Array, Array]:
-    """One proposal of every chain, accepted with probability min(1, e^{−ΔH}), H = E + |k|²/2.
+    """Make one proposal for every chain, accepted with probability min(1, e^{−ΔH}), H = E + |k|²/2.
 
     z, momentum  (n, D), the momentum drawn from N(0, I).      before  (n,) energies of z.      uniform  (n,) in [0, 1).
-    Returns the chains' next states (n, D), their energies (n,), and which of them moved (n,).  A proposal whose energy is
-    no number is rejected.
+    Returns the chains' next states (n, D), their energies (n,), and which of them moved (n,).  A proposal with energy NaN
+    is rejected.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         proposed, last = energy.trajectory(z, momentum, epsilon, steps)
         after = energy.energy(proposed)
         rise = after - before + 0.5 * (_squared_norms(last) - _squared_norms(momentum))
-        # 1 − U is in (0, 1], so that its logarithm is finite, and log(1 − U) < −ΔH has the probability min(1, e^{−ΔH}) (eq. 4.39).  A rise
-        # of NaN compares as false: it is rejected.
+        # 1 − U is in (0, 1], so that its logarithm is finite, and log(1 − U) < −ΔH has probability min(1, e^{−ΔH}) (eq. 4.39).  A NaN
+        # compares as false and is rejected.
         accepted = np.log1p(-uniform) < -rise
     return np.where(accepted[:, np.newaxis], proposed, z), np.where(accepted, after, before), accepted
 
@@ -35,7 +35,7 @@ def propose_moves(
 def sample_chains(
     energy: RowEnergy, z: Array, random: np.random.Generator, epsilon: float, steps: int, proposals: int = 1
 ) -> tuple[Array, float]:
-    """Chains (n, D) after so many proposals from `random`, and the share that was accepted."""
+    """Return chains (n, D) after `proposals` proposals from `random`, and the share that was accepted."""
     moved, now = 0, energy.energy(z)
     for _ in range(proposals):
         momentum = random.standard_normal(z.shape, dtype=z.dtype.type)
@@ -45,7 +45,7 @@ def sample_chains(
 
 
 def adapt_step_size(epsilon: float, acceptance: float, wanted: float, gain: float) -> float:
-    """ε ← max(ε_min, ε − η (wanted − acceptance)), between updates, so that each chain sees one step size.
+    """Return the next step size ε ← max(ε_min, ε − η (wanted − acceptance)); within an update all chains have one step size.
 
     Source: Teh (2003), eq. 4.41.
     """

@@ -1,4 +1,4 @@
-"""The likelihood of square filters as sums over blocks of whitened rows: what a round over the rows adds up, wherever the blocks are.
+"""The likelihood of square filters as sums over blocks of whitened rows, wherever the blocks are.
 
     L(J) = −log|det J| + E Σ_i (γ E_i(u_i) + log z_i),  u = J z
     relative gradient   G_ij = γ E ψ_i(u_i) u_j − δ_ij,  ψ = E'
@@ -17,13 +17,13 @@ from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, Statis
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SUPER = "laplace-smooth"  # of outputs that choose between it and the bimodal density
-BLOCK_ELEMENTS = 1 << 15  # outputs that stay in the cache
+SUPER = "laplace-smooth"  # the density that outputs choose as alternative to the bimodal one
+BLOCK_ELEMENTS = 1 << 15  # outputs that fit in the cache
 
 
 @dataclass(frozen=True)
 class LikelihoodEvaluation:
-    """L at J, its relative gradient and the curvature h."""
+    """The loss L at J, its relative gradient G and the curvature h."""
 
     loss: float
     G: Array
@@ -32,7 +32,7 @@ class LikelihoodEvaluation:
 
 @dataclass(frozen=True)
 class LikelihoodSums(Statistics):
-    """Σ E, Σ ψ(u) u' and Σ ψ'(u) (u²)' of a block's rows, for filters J (D, D).
+    """The sums Σ E, Σ ψ(u) u' and Σ ψ'(u) (u²)' of a block's rows, for filters J (D, D).
 
     density  of all outputs, or `signs` (D,): 1 for sech, −1 for the bimodal density.
     """
@@ -43,11 +43,11 @@ class LikelihoodSums(Statistics):
 
     @property
     def expert(self) -> Expert:
-        """The densities of the outputs as one."""
+        """The densities of the outputs combined as one expert."""
         return EXPERTS[self.density] if self.signs is None else combine_experts(density_names(self.signs, SUPER))
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of one block of whitened rows."""
+        """Return the sums of one block of whitened rows."""
         expert, M = self.expert, len(self.J)
         below = None if self.signs is None or (self.signs > 0).all() else self.signs < 0
         columns, size = block.X.T, max(1, BLOCK_ELEMENTS // M)
@@ -62,7 +62,7 @@ class LikelihoodSums(Statistics):
 
 
 def evaluate_likelihood(source: BlockSource, rows: int, at: LikelihoodSums, gamma: float = 1.0, map: Map = map) -> LikelihoodEvaluation:
-    """L, G and h at `at` over all `rows` of a source of whitened blocks."""
+    """Return L, G and h at `at` over all `rows` of a source of whitened blocks."""
     sums, M = total_statistics(source, at, map), len(at.J)
     log_z = float(at.expert.log_z(np.full(M, gamma)).sum())
     # At (I + P) J, u becomes u + Pu.  −log det (I + P) = −tr P + ½ tr P² − …, and E Σ E_i(u_i + (Pu)_i) = … + Σ_ij P_ij E ψ_i u_j + ½ Σ_i E
@@ -72,7 +72,10 @@ def evaluate_likelihood(source: BlockSource, rows: int, at: LikelihoodSums, gamm
 
 
 def mixed_derivatives(below: Array, u: Array) -> tuple[float, Array, Array]:
-    """The same of outputs u (M, b), bimodal in the rows `below` and sech in the others: E = u²/2 − log cosh u has what sech lacks."""
+    """Return energies, slopes and curvatures of outputs u (M, b), bimodal in the rows `below` and sech in the others.
+
+    E = u²/2 − log cosh u of the bimodal density is computed from the terms of sech.
+    """
     _, slope, curved = EXPERTS[SUPER].derivatives(u)
     size = np.abs(u)
     energies = (size + np.log1p(np.exp(-2.0 * size))).sum(axis=1) - u.shape[1] * np.log(2.0)
@@ -83,5 +86,5 @@ def mixed_derivatives(below: Array, u: Array) -> tuple[float, Array, Array]:
 
 
 def thinned_rows(source: BlockSource, step: int) -> Array:
-    """Rows 0, step, 2 step … of a source, (m, D), in one pass."""
+    """Return rows 0, step, 2 step … of a source, (m, D), in one pass."""
     return np.concatenate([block.X[-block.first % step :: step].copy() for block in source.take(0, source.count)])

@@ -6,11 +6,11 @@
     curvature, without E ψ'_i u_j u_k of j ≠ k:  Σ_ij h_ij P_ij² / 2 + Σ_ij P_ij P_ji / 2,  h_ij = E ψ'_i u_j²
 
 The 2 × 2 blocks of that curvature are kept positive and start each L-BFGS recursion; a step is halved until L falls.
-Rows are first thinned out: the optimum of the thinned ones is where all rows begin.  Sums over rows are made block by block, so that
-rows may be in memory, in a file, or with other processes, and the filters are the same.
+Rows are first thinned: the fit to all rows starts at the optimum of the thinned ones.  Sums over rows are computed block by block, so
+that rows may be in memory, in a file, or in other processes, with the same filters as result.
 
-With the density "auto" each output has sech or the bimodal density, E = u²/2 − log cosh u, by the sign of `experts.density_signs`,
-which is looked at as the fit goes on and once more where the gradient is small.
+With the density "auto" each output has sech or the bimodal density, E = u²/2 − log cosh u, by the sign of `experts.density_signs`.
+The signs are checked during the fit and once more where the gradient is small.
 Source: Pham & Garat (1997) for the likelihood; Ablin, Cardoso & Gramfort (2018) for the preconditioner;
 Lee, Girolami & Sejnowski (1999) for densities by sign.
 """
@@ -37,23 +37,23 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 DENSITIES = tuple(name for name in SEPARATING if TABLE[name].smooth)
-THINNED = 8192  # rows of the first optimisation, where there are twice as many or more
-CHOSEN_BY = 2 * THINNED  # rows, spread over all of them, that a sign is looked at with
-LOOKED = (10, 5)  # signs are looked at after each of so many steps, then every so many, and at the end
-SWITCHES = 10  # of the density of one output, so that none goes to and fro for ever
+THINNED = 8192  # rows of the first optimisation, if there are at least twice as many
+CHOSEN_BY = 2 * THINNED  # evenly spaced rows from which a sign is computed
+LOOKED = (10, 5)  # signs are checked after the first steps up to this number, then at this interval, and at the end
+SWITCHES = 10  # largest number of changes of the density of one output, which prevents endless switching
 MEMORY = 7
 LEAST_CURVATURE = 0.01
-HALVINGS = 25  # of a step: outputs that are 0 in nearly all rows bend the likelihood sharply
-ROUNDING = 1e-12  # of L, a gain below which is none
-WORK = 6  # arrays of a block's outputs that a thread holds
+HALVINGS = 25  # halvings of a step: outputs that are 0 in nearly all rows make the likelihood sharply curved
+ROUNDING = 1e-12  # relative to L: a smaller gain counts as none
+WORK = 6  # arrays of a block's outputs that a thread needs
 
 
 @dataclass(frozen=True)
 class MaximumLikelihoodProblem:
-    """Whitened rows Z (n, D), a density, and the largest |G_ij| at which the fit is done.
+    """Whitened rows Z (n, D), a density, and the tolerance of the largest |G_ij|.
 
     Z      float64, or rows that are read block by block.     gamma  of every expert.      iterations  at most.
-    elsewhere  the blocks of the rows, where other processes have them.
+    elsewhere  the blocks of the rows, if other processes hold them.
     """
 
     Z: Array | RowReader
@@ -76,30 +76,30 @@ class MaximumLikelihoodProblem:
 
     @property
     def count(self) -> int:
-        """n."""
+        """The number of rows, n."""
         return len(self.Z) if isinstance(self.Z, np.ndarray) else self.Z.count
 
     @property
     def dimensions(self) -> int:
-        """D."""
+        """The number of dimensions, D."""
         return int(self.Z.shape[1]) if isinstance(self.Z, np.ndarray) else self.Z.columns
 
     def source(self, stage: int) -> BlockSource:
-        """The blocks of a stage: of every so many of the rows in stage 0, in stage 1 of all."""
+        """Return the blocks of a stage: of thinned rows in stage 0, of all rows in stage 1."""
         if stage not in self._sources:
             self._sources[stage] = (self.elsewhere or row_blocks(self.Z)) if stage else row_blocks(self.thinned())
         return self._sources[stage]
 
     def counted(self, stage: int) -> int:
-        """Rows of a stage."""
+        """Return the number of rows of a stage."""
         return self.count if stage else len(self.thinned())
 
     def thinned(self) -> Array:
-        """The rows of stage 0, (n', D)."""
+        """Return the rows of stage 0, (n', D)."""
         return self._spread("thinned", max(1, self.count // THINNED))
 
     def sign_rows(self, stage: int) -> Array:
-        """The rows that signs are looked at with, (n', D)."""
+        """Return the rows from which signs are computed, (n', D)."""
         return self._spread("looked at", -(-self.count // CHOSEN_BY)) if stage else self.thinned()
 
     def _spread(self, name: str, step: int) -> Array:
@@ -108,13 +108,13 @@ class MaximumLikelihoodProblem:
         return self._kept[name]
 
     def experts(self, state: MaximumLikelihoodState) -> list[str]:
-        """The name of each output's density."""
+        """Return the name of each output's density."""
         return [self.density] * len(state.J) if state.signs is None else density_names(state.signs, SUPER)
 
 
 @dataclass
 class MaximumLikelihoodState:
-    """J and what the next step needs; `stage` 0 is on thinned rows."""
+    """The filters J and the history that the next step needs; `stage` 0 is on thinned rows."""
 
     step: int
     stage: int
@@ -133,7 +133,7 @@ class MaximumLikelihoodState:
 def evaluate_stage(
     problem: MaximumLikelihoodProblem, stage: int, J: Array, signs: Array | None = None, map: Map = map
 ) -> LikelihoodEvaluation:
-    """L, G and h over the rows of a stage, block by block.      signs  (M,) of "auto"."""
+    """Return L, G and h over the rows of a stage, block by block.      signs  (M,) for "auto"."""
     source = problem.source(stage)
     return likelihood.evaluate_likelihood(source, problem.counted(stage), LikelihoodSums(J, problem.density, signs), problem.gamma, map)
 
@@ -171,7 +171,7 @@ def _output_signs(problem: MaximumLikelihoodProblem, stage: int, J: Array) -> Ar
 
 
 def _choose_densities(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState) -> bool:
-    """The density of each output by its sign, of those that have not changed too often; does any change?"""
+    """Set the density of each output from its sign unless it changed too often; return whether any changed."""
     if state.signs is None or state.switched is None:
         return False
     changed = (_output_signs(problem, state.stage, state.J) != state.signs) & (state.switched < SWITCHES)
@@ -180,14 +180,14 @@ def _choose_densities(problem: MaximumLikelihoodProblem, state: MaximumLikelihoo
 
 
 def _restart_lbfgs(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> None:
-    """L, G and h anew, of other rows or other densities, and what the steps before taught forgotten."""
+    """Recompute L, G and h for other rows or densities, and discard the L-BFGS history."""
     found = evaluate_stage(problem, state.stage, state.J, state.signs, map)
     state.loss, state.G, state.h = found.loss, found.G, found.h
     state.moves = state.changes = np.zeros((0, *state.G.shape))
 
 
 def _line_search(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodState, map: Map) -> bool:
-    """Move along the L-BFGS direction, else along the preconditioned gradient; False where neither lowers L."""
+    """Move along the L-BFGS direction, else along the preconditioned gradient; return False if neither lowers L."""
     for direction in (_lbfgs_direction(state), -_solve_blocks(state.h, state.G)):
         slope = float((direction * state.G).sum())
         if slope >= 0:
@@ -209,14 +209,14 @@ def _line_search(problem: MaximumLikelihoodProblem, state: MaximumLikelihoodStat
 
 
 def _lbfgs_direction(state: MaximumLikelihoodState) -> Array:
-    """−H⁻¹ G by L-BFGS, with the block curvature where a multiple of I stands elsewhere."""
+    """Return −H⁻¹ G by L-BFGS, with the block curvature in place of the usual multiple of I."""
     return -apply_inverse_hessian(state.G, state.moves, state.changes, partial(_solve_blocks, state.h))
 
 
 def _solve_blocks(h: Array, G: Array) -> Array:
-    """Blocks [h_ij 1; 1 h_ji] solved for (G_ij, G_ji), with smallest eigenvalues raised to LEAST_CURVATURE."""
+    """Solve the blocks [h_ij 1; 1 h_ji] for (G_ij, G_ji), with smallest eigenvalues raised to LEAST_CURVATURE."""
     # The block [a 1; 1 b] has the eigenvalues ½ (a + b ± √((a − b)² + 4)); raising both diagonals by δ raises them by δ.  The diagonal of G
-    # meets h_ii + 1 alone, from ½ h_ii P_ii² + ½ P_ii².
+    # only has h_ii + 1, from ½ h_ii P_ii² + ½ P_ii².
     least = 0.5 * (h + h.T - np.sqrt((h - h.T) ** 2 + 4.0))
     lifted = h + np.maximum(LEAST_CURVATURE - least, 0.0)
     np.fill_diagonal(lifted, np.maximum(np.diag(h) + 1.0, LEAST_CURVATURE))
@@ -230,7 +230,7 @@ def _solve_blocks(h: Array, G: Array) -> Array:
 
 @dataclass(frozen=True)
 class MaximumLikelihood(HasStateShapes[MaximumLikelihoodState]):
-    """ml as an algorithm.  map: goes over blocks of rows; it may use threads."""
+    """Maximum-likelihood ICA as an algorithm.  map: a map over blocks of rows, which may use threads."""
 
     problem: MaximumLikelihoodProblem
     map: Map = map
@@ -240,38 +240,38 @@ class MaximumLikelihood(HasStateShapes[MaximumLikelihoodState]):
         return MaximumLikelihoodState
 
     def like(self) -> MaximumLikelihoodState:
-        """J = I, at which nothing has been evaluated."""
+        """Return J = I without evaluations, as a template for checkpoints."""
         D = self.problem.dimensions
         square, none = np.zeros((D, D)), np.zeros((0, D, D))
         counts = np.zeros(D, dtype=np.int64) if self.problem.density == AUTO else None
         return MaximumLikelihoodState(0, 0, False, 0.0, np.eye(D), square, square, none, none, np.zeros(1), counts, counts)
 
     def init(self) -> MaximumLikelihoodState:
-        """J = I, or as given; on thinned rows first where there are many."""
+        """Return J = I or the given filters, on thinned rows if there are many rows."""
         return _initial_state(self.problem, self.map)
 
     def step(self, state: MaximumLikelihoodState) -> MaximumLikelihoodState:
-        """One L-BFGS step; the move to all rows counts as one."""
+        """Take one L-BFGS step; the change to all rows counts as one."""
         return _step(self.problem, state, self.map)
 
     def done(self, state: MaximumLikelihoodState) -> bool:
-        """Whether the gradient is below the tolerance, or L cannot fall, or the iterations are over."""
+        """Return whether the gradient is below the tolerance, L cannot fall, or all iterations are used."""
         return state.done or state.step >= self.problem.iterations
 
     def memory(self) -> int:
-        """Bytes of the steps that are remembered, of the state, of the thinned rows and of a block's outputs."""
+        """Return the bytes of the L-BFGS history, the state, the thinned rows and a block's outputs."""
         n, D = self.problem.count, self.problem.dimensions
         kept = (2 * THINNED * D if n >= 2 * THINNED else n * D) + (min(CHOSEN_BY, n) * D if self.problem.density == AUTO else 0)
         return 8 * ((4 * MEMORY + 12) * D * D + kept + WORK * max(likelihood.BLOCK_ELEMENTS, D))
 
     def progress(self, state: MaximumLikelihoodState) -> RunProgress:
-        """With the likelihood and the largest entry of the gradient, which falls to the tolerance."""
+        """Return the likelihood and the largest entry of the gradient, which falls to the tolerance."""
         return RunProgress(state.step, self.problem.iterations, f"log likelihood {-state.loss:.4f}, gradient {np.abs(state.G).max():.1e}")
 
     def result(self, state: MaximumLikelihoodState) -> ICAFit:
-        """The filters; unconverged where the gradient is not below the tolerance."""
+        """Return the filters, marked as unconverged if the gradient is not below the tolerance."""
         problem, left = self.problem, float(np.abs(state.G).max())
-        # Of the parabola with slope G and curvature H the minimum lies ½ G'H⁻¹G lower; where rounding hides that, the end is one.
+        # The minimum of the parabola with slope G and curvature H is ½ G'H⁻¹G lower; if rounding hides that, the run has converged.
         ended = left <= problem.tolerance or 0.5 * float((state.G * _solve_blocks(state.h, state.G)).sum()) <= ROUNDING * max(
             1.0, abs(state.loss)
         )

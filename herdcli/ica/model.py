@@ -1,4 +1,4 @@
-"""The `ica` artifact: filters of whitened rows, what is energy in their outputs, and how the fit went."""
+"""The `ica` artifact: filters of whitened rows, the energy of their outputs, and the trace of the fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALGORITHMS = ("infomax", "ml", "fastica", "picard", "sobi", "ebm", "equil", "spa
 
 @dataclass(frozen=True)
 class Trace:
-    """What the fit looked like.  Entry t is of the updates up to `iteration[t]`."""
+    """The course of the fit.  Entry t summarises the updates up to `iteration[t]`."""
 
     iteration: Array = array("T", "updates done", kind="i")
     objective: Array = array("T", "mean per row, in nats: see `objective` of the model", kind="f")
@@ -25,29 +25,29 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """What all versions of the `ica` artifact have.
+    """The fields that all versions of the `ica` artifact have.
 
     M filters of D whitened dimensions.  Outputs u = J z with z = whitening.apply(x); p(z) ∝ e^{−E(z)}, E = Σ_i E_i(u_i).
 
-    Filters come by descending power (see `convention`), each with the sign that makes its largest entry on raw rows
-    positive; with a topography they keep their places on its grid.
+    Filters are in order of descending power (see `filter_convention`), each with the sign that makes its largest entry on raw rows
+    positive; with a topography they keep their positions on its grid.
     """
 
     algorithm: str
-    objective: str  # what trace.objective is: "log_likelihood", "entropy", "contrast", "bound" or "negentropy"
+    objective: str  # meaning of trace.objective: "log_likelihood", "entropy", "contrast", "bound" or "negentropy"
     J: Array = array("M D", "filters, acting on whitened rows", kind="f", finite=True)
     gamma: Array = array("M", "weight γ_i of each expert's energy; 1 where nothing is learned", kind="f", low=0, high=1e100)
     power: Array = array("M", "variance that an output puts into the raw rows", kind="f", finite=True)
     kurtosis: Array = array("M", "excess kurtosis of each output over the training rows", kind="f", finite=True)
     whitening: Whitening
     trace: Trace
-    rows: int  # training rows
-    iterations: int  # updates done
+    rows: int  # number of training rows
+    iterations: int  # number of updates
     seed: int
     dictionary: Array | None = array("D M", "sparse coding: z ≈ dictionary @ s", kind="f", optional=True, finite=True)
     noise: float = 0.0  # sparse coding: standard deviation of z given s
     posterior: str | None = None  # sparse coding: map, laplace, variational or gaussian
-    density: str | None = None  # infomax: the density whose distribution function squashes the outputs
+    density: str | None = None  # for infomax: the density whose distribution function squashes the outputs
     topography: Array | None = array(
         "M M", "pooling weights: E = Σ_k γ_k log(1 + Σ_i P_ki u_i²)", kind="f", optional=True, low=0, high=1e100
     )
@@ -57,10 +57,10 @@ class Filters:
     )
     holdout: Array | None = array("h D", "whitened rows of split 2", kind="f", optional=True, finite=True)
     image_shape: Array | None = array("2", "height and width of a raw row seen as a picture", kind="iu", optional=True, low=1)
-    feature_names: list[str] | None = None  # of the raw columns, which other rows are matched by
+    feature_names: list[str] | None = None  # names of the raw columns, by which other rows are matched
 
     def validate(self) -> None:
-        """Raise DataError unless parameters are finite and belong together."""
+        """Raise DataError unless parameters are finite and consistent."""
         require_image_shape(self.image_shape, self.whitening.mean.size)
         if self.algorithm not in ALGORITHMS:
             raise DataError(f"algorithm is '{self.algorithm}', expected one of {', '.join(ALGORITHMS)}")
@@ -73,36 +73,36 @@ class Filters:
 
     @property
     def unmixing(self) -> Array:
-        """(M, C): outputs of centred raw rows."""
+        """The matrix (M, C) from centred raw rows to outputs."""
         result: Array = self.J @ self.whitening.forward
         return result
 
     @property
     def basis(self) -> Array:
-        """(C, M): the raw pattern that each output stands for; `dictionary`, else J⁺, in raw units."""
+        """The raw pattern of each output (C, M): `dictionary`, or else J⁺, in raw units."""
         patterns = symmetric_matrices.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
         result: Array = self.whitening.backward @ patterns
         return result
 
     def features(self, rows: Array) -> Array:
-        """(n, M) outputs u of raw rows (n, C)."""
+        """Return the outputs u (n, M) of raw rows (n, C)."""
         result: Array = self.whitening.apply(rows) @ self.J.T
         return result
 
     def restore(self, features: Array) -> Array:
-        """(n, C) raw rows of outputs (n, M), least squares where M > D: the preprocessing undone."""
+        """Return raw rows (n, C) from outputs (n, M), by least squares where M > D, with the preprocessing undone."""
         patterns = symmetric_matrices.pseudoinverse(self.J) if self.dictionary is None else self.dictionary
         return self.whitening.undo(features @ patterns.T)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ICA1(Filters):
-    """The `ica` artifact as version 1 wrote it: one expert for all outputs."""
+    """Version 1 of the `ica` artifact, with one expert for all outputs."""
 
     expert: str
 
     def upgrade(self) -> ICA:
-        """The same model as the present version has it."""
+        """Return the same model in the current version."""
         fields = dict(vars(self))
         return ICA(experts=[fields.pop("expert")] * len(self.J), **fields)
 
@@ -111,10 +111,10 @@ class ICA1(Filters):
 class ICA(Filters):
     """The `ica` artifact: filters, and an expert for each of their outputs."""
 
-    experts: list[str]  # of each output: a name of `experts.EXPERTS`, or of all "infomax": E of eq. 4.27
+    experts: list[str]  # expert of each output: a name of `experts.EXPERTS`, or "infomax" for all: E of eq. 4.27
 
     def validate(self) -> None:
-        """Raise DataError unless parameters are finite and belong together, and every output has an expert."""
+        """Raise DataError unless parameters are finite and consistent, and every output has an expert."""
         super().validate()
         if len(self.experts) != len(self.J):
             raise DataError(f"there are {len(self.experts)} experts of {len(self.J)} filters")
@@ -126,5 +126,5 @@ class ICA(Filters):
 
     @property
     def expert(self) -> str:
-        """The expert of all outputs; "mixed" where they differ."""
+        """The expert of all outputs, or "mixed" if they differ."""
         return self.experts[0] if len(set(self.experts)) == 1 else "mixed"

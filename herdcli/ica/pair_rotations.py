@@ -1,7 +1,7 @@
-"""Pairs of outputs that are each half of two sources: a lesser optimum, which a small turn does not leave and one by 45° does.
+"""Rotations of pairs of outputs that each mix two sources equally: a local optimum that only a rotation by 45° leaves.
 
-Where neither of two mixed sources is far from the mixture in its density, as a wave and a recording in Laplace densities, u_i = (a + b)/√2
-and u_j = (a − b)/√2 may be where the likelihood has a maximum.  (u_i ± u_j)/√2 are then compared with u_i and u_j, each
+If the mixture's density is close to that of its two sources, such as a wave and a recording in Laplace densities, the likelihood may
+have a maximum at u_i = (a + b)/√2 and u_j = (a − b)/√2.  Then (u_i ± u_j)/√2 are compared with u_i and u_j, each
 by the better of a super-Gaussian density and the bimodal one.
 """
 
@@ -12,15 +12,15 @@ import numpy as np
 from herdcli.ica.experts import SMALLEST
 from herdcli.schema import Array
 
-FEW = 2048  # rows, spread over all, that pairs are found by; those that are found are held against all rows
-SIGMAS = 4.0  # standard errors that a turn has to gain
+FEW = 2048  # evenly spaced rows for the search; the pairs found are tested on all rows
+SIGMAS = 4.0  # standard errors that a rotation must gain
 
 
 def _log_density(u: Array) -> Array:
-    """log p of outputs (…, n) with variance 1, Laplace or bimodal, whichever is the likelier over all n."""
+    """Return log p of outputs (…, n) with variance 1, Laplace or bimodal, whichever is more probable over all n."""
     size = np.abs(u)
     mean = np.maximum(size.mean(axis=-1, keepdims=True), SMALLEST)
-    # The Laplacian of scale m is likeliest at m = E|u|: log p = −log 2m − |u|/m.  The bimodal density has variance 2, so that it is that of
+    # The Laplacian of scale m is most probable at m = E|u|: log p = −log 2m − |u|/m.  The bimodal density has variance 2, so it is that of
     # v = √2 u: log p = ½ log 2 − ½ log 2π − ½ − v²/2 + log cosh v, and log cosh v = |v| + log(1 + e^{−2|v|}) − log 2.
     above = -np.log(2.0 * mean) - size / mean
     v = np.sqrt(2.0) * size
@@ -30,7 +30,7 @@ def _log_density(u: Array) -> Array:
 
 
 def mixed_pairs(u: Array) -> list[tuple[int, int]]:
-    """Disjoint pairs (i, j) of outputs u (M, n), centred, that a turn by 45° makes likelier by SIGMAS standard errors, best first."""
+    """Return disjoint pairs (i, j) of centred outputs u (M, n) whose rotation by 45° gains SIGMAS standard errors, best first."""
     scaled = u / np.sqrt(np.maximum(np.square(u).mean(axis=1, keepdims=True), SMALLEST))
     few = scaled[:, :: -(-u.shape[1] // FEW)]
     own = _log_density(few).mean(axis=1)
@@ -47,14 +47,14 @@ def mixed_pairs(u: Array) -> list[tuple[int, int]]:
 
 
 def _rotation_gains(first: Array, second: Array) -> bool:
-    """Whether two outputs (n,) of variance 1 are likelier after the turn, by more than chance."""
+    """Return whether rotating two outputs (n,) of variance 1 raises their likelihood by more than chance."""
     turned = _log_density(np.stack([first + second, first - second]) / np.sqrt(2.0))
     gain = (turned - _log_density(np.stack([first, second]))).sum(axis=0)
     return bool(gain.mean() > SIGMAS * gain.std() / np.sqrt(len(gain)))
 
 
 def rotate_pairs(J: Array, pairs: list[tuple[int, int]], deviation: Array) -> None:
-    """Turn pairs of filters (M, D) by 45° in place; outputs keep their deviations (M,)."""
+    """Rotate pairs of filters (M, D) by 45° in place; outputs keep their deviations (M,)."""
     for i, j in pairs:
         a, b = J[i] / deviation[i], J[j] / deviation[j]
         J[i], J[j] = deviation[i] * (a + b) / np.sqrt(2.0), deviation[j] * (a - b) / np.sqrt(2.0)

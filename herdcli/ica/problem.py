@@ -1,4 +1,4 @@
-"""What stochastic gradients on whitened rows learn from, and where they stand; the updates are in herdcli.ica.stochastic_learning."""
+"""The rows, settings and state of stochastic gradient learning; the updates are in herdcli.ica.stochastic_learning."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 Map = Callable[..., Iterable[Any]]
-TRACED = 250  # entries of a trace at most
-SUPER = {"infomax": "laplace", "equil": "logistic"}  # of "auto", with the bimodal density
+TRACED = 250  # largest number of entries of a trace
+SUPER = {"infomax": "laplace", "equil": "logistic"}  # the super-Gaussian density of "auto", besides the bimodal one
 
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """What a fit depends on besides its rows."""
+    """The settings that determine a fit, together with its rows."""
 
     algorithm: str = "infomax"  # infomax, ebm or equil
-    filters: int = 0  # M; 0: as many as dimensions
-    expert: str = "logistic"  # of EXPERTS, or infomax: the energy of eq. 4.27; of equil also auto
-    density: str = "logistic"  # of the energy of eq. 4.27; of square infomax also auto
-    natural: bool = True  # of infomax
+    filters: int = 0  # M; 0: the number of dimensions
+    expert: str = "logistic"  # a name of EXPERTS, or infomax: the energy of eq. 4.27; for equil also auto
+    density: str = "logistic"  # density of the energy of eq. 4.27; for square infomax also auto
+    natural: bool = True  # use the natural gradient, for infomax
     rates: tuple[tuple[float, int], ...] = ((0.05, 2000), (0.025, 2000), (0.005, 2000), (0.0025, 2000), (0.0005, 2000))
     batch_size: int = 100
     momentum: float = 0.9
     weight_decay: float = 0.0
-    gamma: float = 1.0  # of every expert at the start
-    gamma_rate: float = 0.0  # rate of γ over that of J
-    initial_scale: float = 0.1  # standard deviation of the first filters' entries; 0: filters of length 1
+    gamma: float = 1.0  # initial γ of every expert
+    gamma_rate: float = 0.0  # rate of γ relative to that of J
+    initial_scale: float = 0.1  # standard deviation of the initial filters' entries; 0: filters of length 1
     proposals: int = 1  # the n of CD-n
     leapfrog: int = 30
     acceptance: float = 0.9
-    step_size: float = 0.1  # the first one
+    step_size: float = 0.1  # initial leapfrog step size
     step_gain: float = 0.005
-    average: int = 0  # last updates over which the result is averaged; 0: the last parameters
+    average: int = 0  # number of last updates over which the result is averaged; 0: the last parameters
     grid: tuple[int, int] | None = None  # height and width of a topographic map
-    neighbourhood: int = 3  # side of the squares of the map that are pooled
+    neighbourhood: int = 3  # side of the pooled squares of the map
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class LearningSettings:
 
     @property
     def used(self) -> str:
-        """The density of this algorithm's outputs: by `density` of infomax, by `expert` of the others."""
+        """The density of the outputs: `density` for infomax, `expert` for the others."""
         return self.density if self.algorithm == "infomax" else self.expert
 
     @property
@@ -71,11 +71,11 @@ class LearningSettings:
 
     @property
     def updates(self) -> int:
-        """All updates of the schedule."""
+        """The total number of updates of the schedule."""
         return sum(updates for _, updates in self.rates)
 
     def rate(self, update: int) -> float:
-        """The rate of an update, counted from 0."""
+        """Return the rate of an update, counted from 0."""
         for rate, updates in self.rates:
             if update < updates:
                 return rate
@@ -85,7 +85,7 @@ class LearningSettings:
 
 @dataclass
 class LearningState:
-    """The parameters and all that their future depends on."""
+    """The parameters and the complete state of a fit."""
 
     step: int
     epsilon: float  # leapfrog step size
@@ -101,11 +101,11 @@ class LearningState:
     acceptance: Array = array("T", "trace", kind="f")
     step_sizes: Array = array("T", "trace", kind="f")
     amari: Array = array("T", "trace", kind="f")
-    accepted: float = 0.0  # summed acceptance since the last entry of the trace
-    low: int = 0  # updates in a row of collapsed acceptance
-    resets: int = 0  # of the leapfrog step; else how often the rates were halved
-    good_objective: float = -np.inf  # at good_J, without chains
-    raised: int = 0  # γ that were set back into the normalisable region
+    accepted: float = 0.0  # sum of acceptances since the last entry of the trace
+    low: int = 0  # consecutive updates with collapsed acceptance
+    resets: int = 0  # number of resets of the leapfrog step; without chains, number of halvings of the rates
+    good_objective: float = -np.inf  # objective at good_J, without chains
+    raised: int = 0  # number of γ that were raised into the normalisable region
     signs: Array | None = array(
         "M", "for the density auto, 1 for a super-Gaussian density and -1 for the bimodal one", kind="i", optional=True
     )
@@ -115,7 +115,7 @@ class LearningState:
 class LearningProblem:
     """Whitened rows Z (n, D) float32 or float64, and the settings.
 
-    product  (C', S): forward @ mixing, so that J @ product is a scaled permutation where the mixing was undone.
+    product  (C', S): forward @ mixing, so that J @ product is a scaled permutation if the mixing is undone.
     """
 
     Z: Array
@@ -142,23 +142,23 @@ class LearningProblem:
 
     @property
     def filters(self) -> int:
-        """M."""
+        """The number of filters, M."""
         return self.settings.filters or self.Z.shape[1]
 
     @property
     def every(self) -> int:
-        """Updates from one entry of a trace to the next."""
+        """The number of updates between entries of a trace."""
         return -(-self.settings.updates // TRACED)
 
     def experts(self, state: LearningState) -> list[str]:
-        """The name of each output's expert."""
+        """Return the name of each output's expert."""
         if state.signs is not None:
             return density_names(state.signs, SUPER[self.settings.algorithm])
         overcomplete = self.settings.algorithm == "infomax" and self.filters > self.Z.shape[1]
         return ["infomax" if overcomplete else self.settings.used] * self.filters
 
     def batch(self, update: int) -> Array:
-        """Rows of one update; each epoch goes through them in an order of its own, and drops what does not fill a batch."""
+        """Return the rows of one update; each epoch has its own row order and drops an incomplete batch."""
         size = min(self.settings.batch_size, len(self.Z))
         epoch, place = divmod(update, len(self.Z) // size)
         if epoch not in self._orders:
@@ -169,7 +169,7 @@ class LearningProblem:
 
 
 def pooling_weights(grid: tuple[int, int], side: int) -> Array:
-    """(K, K) weights 1/side² over the square around each place of a grid whose edges meet: a mean of squared outputs."""
+    """Return weights (K, K) of 1/side² over the square around each position of a periodic grid: a mean of squared outputs."""
     height, width = grid
     if side > min(grid) or side % 2 == 0:
         raise BadUsage(f"a neighbourhood of {side} does not fit a grid of {height}×{width}: an odd side, at most {min(grid)}")

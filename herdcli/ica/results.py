@@ -1,4 +1,4 @@
-"""From learned filters to the `ica` artifact: the order and signs of the convention, and what the outputs look like."""
+"""Construction of the `ica` artifact from learned filters: order and signs by convention, and statistics of the outputs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from herdcli.numerics.block_statistics import Map, RowReader
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SIGMAS = 4.0  # standard errors from which on a kurtosis is told from 0
+SIGMAS = 4.0  # standard errors from which a kurtosis differs from 0
 
 
 @dataclass(frozen=True)
 class ICAFit:
-    """What an algorithm hands over.
+    """The result of an algorithm.
 
-    more         further fields of ICA.      notes  sentences for the user.      chosen  was the density of each output?
-    unconverged  why the end is none, where an algorithm that converges was stopped before it had.
-    failure      what broke down where these are the last good filters: they are written, and the command fails with it.
+    more         further fields of ICA.      notes  sentences for the user.      chosen  whether each output's density was chosen.
+    unconverged  the reason, if an algorithm that converges was stopped before convergence.
+    failure      the error after which these are the last good filters: they are written, and the command fails with it.
     """
 
     J: Array
@@ -41,7 +41,7 @@ class ICAFit:
 
 
 def build_artifact(fit: ICAFit, Z: Array | RowReader, whitening: Whitening, *, map: Map = map, **known: Any) -> tuple[ICA, list[str]]:
-    """The artifact, and what is to be said of the outputs' kurtoses.
+    """Return the artifact, and warnings about the outputs' kurtoses.
 
     Z  (n, D) whitened training rows, in memory or read block by block.      known  fields of ICA that the caller knows.
     """
@@ -72,7 +72,10 @@ def build_artifact(fit: ICAFit, Z: Array | RowReader, whitening: Whitening, *, m
 
 
 def kurtosis_warnings(value: ICA, moments: filter_convention.OutputMoments, chosen: bool) -> list[str]:
-    """What the kurtoses of a square model's outputs give away.      chosen  whether each output's density was."""
+    """Return warnings from the kurtoses of a square model's outputs.
+
+    chosen  whether each output's density was chosen.
+    """
     M, D = value.J.shape
     if M != D or value.dictionary is not None or value.algorithm == "sobi":
         return []

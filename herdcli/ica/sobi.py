@@ -1,11 +1,11 @@
-"""Sources told apart by their time structure: the lagged covariances of whitened rows, jointly diagonalised (SOBI).
+"""Separation of sources by their time structure: joint diagonalisation of the lagged covariances of whitened rows (SOBI).
 
 Rows z_t in order of time, z = V s with V orthogonal and sources that are uncorrelated at every lag:
 
     C_l = ½ E[z_t z_{t−l}' + z_{t−l} z_t'] = V diag(ρ_1(l), …, ρ_D(l)) V',      l = 1 … L
 
-so that V diagonalises all C_l at once.  Densities do not matter, Gaussian sources are separated too; two sources of the same
-autocorrelations ρ(l) are not.  A sweep turns every pair of columns by the angle that leaves the least off the diagonals.
+so that V diagonalises all C_l at once.  Densities do not matter: Gaussian sources are separated too, but not two sources with the same
+autocorrelations ρ(l).  A sweep rotates every pair of columns by the angle that minimises the off-diagonal entries.
 Source: Belouchrani, Abed-Meraim, Cardoso & Moulines (1997); the angle is that of Cardoso & Souloumiac (1996).
 """
 
@@ -25,12 +25,12 @@ from herdcli.schema import Array, array
 
 LAGS = 100
 SUPER = "laplace-smooth"
-BLOCK = 1 << 14  # rows that are multiplied at one time
+BLOCK = 1 << 14  # rows multiplied at one time
 
 
 @dataclass(frozen=True)
 class SOBIProblem:
-    """Whitened rows Z (n, D) in order of time, lags 1 … `lags`, and the sine of a turn below which a sweep was the last."""
+    """Whitened rows Z (n, D) in order of time, lags 1 … `lags`, and the tolerance for the sine of a sweep's largest rotation."""
 
     Z: Array
     lags: int = LAGS
@@ -45,23 +45,23 @@ class SOBIProblem:
             raise BadUsage("sobi needs whitened rows", hint="--whiten zca or pca")
 
     def experts(self, J: Array) -> list[str]:
-        """The density that each output's sign asks for: time structure has none of its own."""
+        """Return the density of each output by its sign, since the time structure determines none."""
         return density_names(density_signs(J @ self.Z.T), SUPER)
 
 
 @dataclass
 class SOBIState:
-    """The rotation so far, and the covariances turned by it."""
+    """The rotation so far, and the covariances rotated by it."""
 
     step: int
-    turned: float  # the largest |sin| of the last sweep
+    turned: float  # the largest |sin| of a rotation in the last sweep
     J: Array = array("D D", "filters, V'", kind="f", finite=True)
     C: Array = array("L D D", "J C_l J'", kind="f", finite=True)
     trace: Array = array("T", "what is left off the diagonals, mean square over lags", kind="f")
 
 
 def lagged_covariances(Z: Array, lags: int) -> Array:
-    """C_l (L, D, D) of l = 1 … L, symmetrical, each a mean over the n − l pairs of rows."""
+    """Return C_l (L, D, D) for l = 1 … L, symmetric, each a mean over the n − l pairs of rows."""
     n, D = Z.shape
     found = np.zeros((lags, D, D))
     for start in range(0, n, BLOCK):
@@ -94,14 +94,14 @@ def _sweep(state: SOBIState) -> SOBIState:
 
 
 def _rotation(C: Array, p: int, q: int) -> tuple[float, float]:
-    """(cos θ, sin θ) of the turn of p and q that leaves least in the entries (p, q) of all C_l.
+    """Return (cos θ, sin θ) of the rotation of p and q that minimises the entries (p, q) of all C_l.
 
-    With h_l = (C_pp − C_qq, 2 C_pq), the turned entry is ½ h·(−sin 2θ, cos 2θ): (cos 2θ, sin 2θ) is the first eigenvector of Σ h h'.
+    With h_l = (C_pp − C_qq, 2 C_pq), the rotated entry is ½ h·(−sin 2θ, cos 2θ): (cos 2θ, sin 2θ) is the first eigenvector of Σ h h'.
     """
     across, along = C[:, p, p] - C[:, q, q], 2.0 * C[:, p, q]
     on, off = float(across @ across - along @ along), float(2.0 * across @ along)
     # The first eigenvector of [a b; b d] lies along (a − d + √((a − d)² + 4b²), 2b), here on = a − d and off = 2b.  Its first entry is not
-    # negative, so that |θ| ≤ π/4: the inner turn, which does not swap p and q.
+    # negative, so that |θ| ≤ π/4: the inner rotation, which does not swap p and q.
     theta = 0.5 * np.arctan2(off, on + np.hypot(on, off))
     return float(np.cos(theta)), float(np.sin(theta))
 
@@ -111,7 +111,7 @@ def _off_diagonal(C: Array) -> float:
 
 
 def indistinguishable_pairs(problem: SOBIProblem, state: SOBIState, sigmas: float = 4.0) -> list[tuple[int, int]]:
-    """Pairs of outputs whose autocorrelations differ nowhere by more than so many standard errors √(2/n): they are not told apart."""
+    """Return pairs of outputs that SOBI cannot separate: their autocorrelations differ by less than `sigmas` · √(2/n)."""
     told = np.diagonal(state.C, axis1=1, axis2=2)
     error = np.sqrt(2.0 / len(problem.Z))
     return [(p, q) for p, q in combinations(range(len(state.J)), 2) if np.abs(told[:, p] - told[:, q]).max() < sigmas * error]
@@ -119,7 +119,7 @@ def indistinguishable_pairs(problem: SOBIProblem, state: SOBIState, sigmas: floa
 
 @dataclass(frozen=True)
 class JointDiagonalisation(HasStateShapes[SOBIState]):
-    """sobi as an algorithm."""
+    """SOBI as an algorithm."""
 
     problem: SOBIProblem
 
@@ -128,33 +128,33 @@ class JointDiagonalisation(HasStateShapes[SOBIState]):
         return SOBIState
 
     def like(self) -> SOBIState:
-        """No rotation of no covariances."""
+        """Return a state without rotation and covariances, as a template for checkpoints."""
         D = self.problem.Z.shape[1]
         return SOBIState(0, np.inf, np.eye(D), np.zeros((self.problem.lags, D, D)), np.zeros(1))
 
     def init(self) -> SOBIState:
-        """No rotation."""
+        """Return a state without rotation."""
         return _initial_state(self.problem)
 
     def step(self, state: SOBIState) -> SOBIState:
-        """One sweep over all pairs of outputs."""
+        """Make one sweep over all pairs of outputs."""
         return _sweep(state)
 
     def done(self, state: SOBIState) -> bool:
-        """Whether the last sweep turned by less than the tolerance, or the iterations are over."""
+        """Return whether all rotations of the last sweep were below the tolerance, or all iterations are used."""
         return state.turned <= self.problem.tolerance or state.step >= self.problem.iterations
 
     def memory(self) -> int:
-        """Bytes of the lagged covariances, once more while they are made symmetrical."""
+        """Return the bytes of the lagged covariances, and of a copy while they are symmetrised."""
         D: int = self.problem.Z.shape[1]
         return 8 * (3 * self.problem.lags * D * D + BLOCK * D)
 
     def progress(self, state: SOBIState) -> RunProgress:
-        """With the largest turn of the last sweep, which falls to the tolerance."""
+        """Return the largest rotation of the last sweep, which falls to the tolerance."""
         return RunProgress(state.step, self.problem.iterations, f"turned by {state.turned:.1e}")
 
     def result(self, state: SOBIState) -> ICAFit:
-        """The rotation; unconverged where the last sweep still turned."""
+        """Return the rotation, marked as unconverged if the last sweep still rotated."""
         problem, turned = self.problem, state.turned
         pairs = indistinguishable_pairs(problem, state)
         return ICAFit(

@@ -1,4 +1,4 @@
-"""Sparse coding, the causal rival: z = A s + noise, sources s of independent heavy-tailed priors, columns of A of length 1.
+"""Sparse coding, the generative alternative: z = A s + noise, sources s with independent heavy-tailed priors, columns of A of length 1.
 
 Inference of s given z, per row:
 
@@ -8,11 +8,11 @@ Inference of s given z, per row:
 | laplace     | the same                                    | (A'A/σ² + diag E''(s))⁻¹                       |
 | variational | of the Gaussian below                       | of the Gaussian below                          |
 
-E(√v) is concave in v for these experts, so that E(s) ≤ E(ξ) + κ(ξ) (s² − ξ²)/2 with κ(ξ) = E'(ξ)/ξ: a Gaussian bound on the
-prior, and a Gaussian posterior with precision A'A/σ² + diag κ(ξ).  ξ² = E s² tightens the bound (variational), ξ = |s| descends
-to the MAP.  The Laplacian's MAP is a lasso, and without noise a linear programme (eq. 4.12).
+E(√v) is concave in v for these experts, so that E(s) ≤ E(ξ) + κ(ξ) (s² − ξ²)/2 with κ(ξ) = E'(ξ)/ξ.  This is a Gaussian bound on the
+prior, and gives a Gaussian posterior with precision A'A/σ² + diag κ(ξ).  ξ² = E s² tightens the bound (variational), ξ = |s| descends
+to the MAP.  The MAP of the Laplacian is a lasso, and without noise a linear programme (eq. 4.12).
 
-Dictionaries follow A ← A + ε E[λ s'], λ = (z − As)/σ², and columns are set back to length 1.  Without noise λ is the dual of
+Dictionaries follow A ← A + ε E[λ s'], λ = (z − As)/σ², and columns are rescaled to length 1.  Without noise λ is the dual of
 the linear programme, to which (z − As)/σ² tends.
 Source: Teh (2003), eq. 4.12 to 4.14; Olshausen & Field (1996); Lewicki & Sejnowski (2000); Girolami (2001).
 """
@@ -37,21 +37,21 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 SPARSE = tuple(name for name, entry in TABLE.items() if entry.tails == "heavy")
-ROWS = 50  # that one worker infers at a time
-INFERENCE, ALTERNATIONS = 500, 2000  # iterations at most
-LEARNING, STEP = 60, 0.1  # alternations of an update of the dictionary, and what one draws sources to 0 by, over the rows' deviation
-SCALED = 1 << 14  # rows that the deviation is taken of
+ROWS = 50  # rows that one worker infers at a time
+INFERENCE, ALTERNATIONS = 500, 2000  # largest numbers of iterations
+LEARNING, STEP = 60, 0.1  # alternations per update of the dictionary, and the threshold step of one, relative to the rows' deviation
+SCALED = 1 << 14  # rows from which the deviation is computed
 RELAXED = 1.7
-SETTLED = 1e-5  # largest change of a source, over the row's largest source, at which inference ends
-SMALLEST = 1e-9  # variance of the noise in its place where there is none
-LEAST = 1e-6  # curvature that is divided by
+SETTLED = 1e-5  # inference ends when no source changes by more than this share of the row's largest source
+SMALLEST = 1e-9  # variance of the noise where the model has none
+LEAST = 1e-6  # least curvature in a divisor
 
 
 @dataclass(frozen=True)
 class InferredSources:
     """Means (n, M) of the sources, pull = Σ_n E[λ s'] (D, M) on the dictionary, and the objective (n,).
 
-    The objective is log p(z, s) at the mean; of the variational posterior its bound on log p(z).
+    The objective is log p(z, s) at the mean; for the variational posterior it is the bound on log p(z).
     """
 
     mean: Array
@@ -61,9 +61,9 @@ class InferredSources:
 
 @dataclass(frozen=True)
 class SparseCodingModel:
-    """Dictionary A (D, M), the prior's expert and γ, and the noise's standard deviation σ; 0: none.
+    """A dictionary A (D, M), the prior's expert and γ, and the noise's standard deviation σ; 0: none.
 
-    scale  deviation of the rows that a dictionary is being learned from: the lasso then stops early, which moves the dictionary alike.
+    scale  deviation of the rows while a dictionary is learned: the lasso then stops early, which moves the dictionary equally well.
     """
 
     A: Array
@@ -85,7 +85,7 @@ class SparseCodingModel:
             raise BadUsage(f"{self.expert} is not a sparse prior", hint="--expert laplace, laplace-smooth, student or logistic")
 
     def infer(self, Z: Array) -> InferredSources:
-        """What is known of the sources of rows (n, D)."""
+        """Return the inferred sources of rows (n, D)."""
         if self.expert == "laplace" and self.posterior == "map":
             mean, dual = self._lasso(Z) if self.noise else self._basis_pursuit(Z)
             return InferredSources(mean, dual.T @ mean, self.log_joint(Z, mean))
@@ -96,14 +96,14 @@ class SparseCodingModel:
             spread = self._gaussian_posterior(Z, 1.0 / np.maximum(curvature, LEAST))[2]
         pull = (Z - mean @ self.A.T).T @ mean
         if self.posterior != "map":
-            # E[(z − As) s'] = (z − Am) m' − A Cov(s).  A mode has less power than the sources, so that without the last term columns would
-            # grow, were they not set back to length 1.
+            # E[(z − As) s'] = (z − Am) m' − A Cov(s).  A mode has less power than the sources, so without the last term columns would
+            # grow, were they not rescaled to length 1.
             pull -= self.A @ spread
         objective = self.bound(Z, xi) if self.posterior == "variational" else self.log_joint(Z, mean)
         return InferredSources(mean, pull / max(self.noise**2, SMALLEST), objective)
 
     def log_joint(self, Z: Array, S: Array) -> Array:
-        """log p(z, s) (n,); without noise log p(s)."""
+        """Return log p(z, s) (n,), or log p(s) without noise."""
         expert, D = EXPERTS[self.expert], Z.shape[1]
         result: Array = -(self.gamma * expert.energy(S) + expert.log_z(np.full(S.shape[1], self.gamma))).sum(axis=1)
         if self.noise:
@@ -111,7 +111,10 @@ class SparseCodingModel:
         return result
 
     def _basis_pursuit(self, Z: Array) -> tuple[Array, Array]:
-        """argmin γ Σ|s_i| with A s = z, s = s⁺ − s⁻ ≥ 0, and the duals (n, D).  Raises NotConverged where a row is not in the span of A."""
+        """Return argmin γ Σ|s_i| with A s = z, s = s⁺ − s⁻ ≥ 0, and the duals (n, D).
+
+        Raises NotConverged if a row is not in the span of A.
+        """
         from scipy.optimize import linprog
 
         M = self.A.shape[1]
@@ -126,14 +129,14 @@ class SparseCodingModel:
         return found, dual
 
     def _lasso(self, Z: Array) -> tuple[Array, Array]:
-        """argmin |z − As|²/2σ² + γ Σ|s_i|, and λ = (z − As)/σ² (n, D), by alternating directions.
+        """Return argmin |z − As|²/2σ² + γ Σ|s_i|, and λ = (z − As)/σ² (n, D), by alternating directions.
 
-        s is smooth and w sparse; v pulls them together, and their distance does not wait for a small σ as a proximal gradient does.
+        s is smooth and w sparse; v pulls them together.  Unlike in a proximal gradient, convergence is not slowed down by a small σ.
         Source: Boyd et al. (2011), sec. 6.4, over-relaxed as in their sec. 3.4.3.
         """
         # Minimise |z − As|²/2σ² + γ|w|₁ where s = w, with the penalty ½ρ|s − w + v|².  s then solves (A'A/σ² + ρI) s = A'z/σ² + ρ(w − v),
-        # w is s + v drawn to 0 by γ/ρ, the step; v adds up s − w, and so is what s + v is cut down to.  Any ρ ends at the same s; small
-        # steps find the largest sources first, which is what few alternations are for.
+        # w is s + v soft-thresholded by γ/ρ, the step; v accumulates s − w, and is the clipped part of s + v.  Any ρ ends at the same s;
+        # small steps find the largest sources first, as needed with few alternations.
         step = STEP * self.scale or 1.0
         precision = self.A.T @ self.A / self.noise**2
         inverse = np.linalg.inv(precision + self.gamma / step * np.eye(len(precision)))
@@ -154,7 +157,7 @@ class SparseCodingModel:
         return w, (Z - s @ self.A.T) / self.noise**2
 
     def bound(self, Z: Array, xi: Array) -> Array:
-        """Σ over the priors' bounds, integrated over s: at most log p(z), (n,).      xi  (n, M) where they touch."""
+        """Return the bound on log p(z) (n,) from the priors' bounds, integrated over s.      xi  (n, M) where they touch."""
         prior = self._prior(xi)
         _, logs = np.linalg.slogdet(systems := self._systems(prior))
         solved = np.linalg.solve(systems, Z[:, :, np.newaxis])[:, :, 0]
@@ -166,7 +169,7 @@ class SparseCodingModel:
         return result
 
     def _prior(self, xi: Array) -> Array:
-        """1/κ(ξ) = ξ / γE'(ξ), the variances of the Gaussians that touch the prior at ξ (n, M)."""
+        """Return 1/κ(ξ) = ξ / γE'(ξ), the variances of the Gaussians that touch the prior at ξ (n, M)."""
         expert = EXPERTS[self.expert]
         slope = self.gamma * expert.slope(xi)
         curvature = float(expert.curvature(np.zeros(1))[0])
@@ -175,7 +178,7 @@ class SparseCodingModel:
         return result
 
     def _tighten_bound(self, Z: Array) -> Array:
-        """ξ (n, M) of the tightest bound, or for the MAP and what is built on it |s| at the mode."""
+        """Return ξ (n, M) of the tightest bound, or |s| at the mode for the MAP and the Laplace approximation."""
         xi = np.ones((len(Z), self.A.shape[1]))
         for _ in range(INFERENCE):
             mean, variance, _ = self._gaussian_posterior(Z, self._prior(xi))
@@ -185,7 +188,10 @@ class SparseCodingModel:
         return xi
 
     def _gaussian_posterior(self, Z: Array, prior: Array) -> tuple[Array, Array, Array]:
-        """Mean, variance and summed covariance of s given z under N(0, diag prior), by D × D systems.      prior  (n, M)."""
+        """Return mean, variance and summed covariance of s given z under N(0, diag prior), by D × D systems.
+
+        prior  (n, M).
+        """
         A = self.A
         # (A'A/σ² + Π⁻¹)⁻¹ = Π − ΠA'S⁻¹AΠ with S = AΠA' + σ²I, and the mean is ΠA'S⁻¹z (Makin, eq. 2.23 to 2.28): D × D systems for M ≥ D
         # sources, and no division by a prior variance of 0.
@@ -197,7 +203,7 @@ class SparseCodingModel:
         return mean, variance, spread
 
     def _systems(self, prior: Array) -> Array:
-        """Covariances A diag(prior) A' + σ² I of z, (n, D, D)."""
+        """Return the covariances A diag(prior) A' + σ² I of z, (n, D, D)."""
         D = len(self.A)
         outer = (self.A[:, np.newaxis] * self.A).reshape(D * D, -1)
         result: Array = (prior @ outer.T).reshape(-1, D, D) + max(self.noise**2, SMALLEST) * np.eye(D)
@@ -205,7 +211,7 @@ class SparseCodingModel:
 
 
 def _has_settled(before: Array, now: Array, smooth: Array) -> bool:
-    """Whether no source of a row changes by more than a share of the largest."""
+    """Return whether no source of a row changes by more than a share of the largest."""
     apart = np.maximum(np.abs(now - before), np.abs(now - smooth)).max(axis=1)
     return bool((apart <= SETTLED * np.maximum(np.abs(now).max(axis=1), LEAST)).all())
 
@@ -221,7 +227,7 @@ class SparseCodingState:
 
 @dataclass(frozen=True)
 class SparseCodingProblem:
-    """Rows and schedule as in `learning_settings`, and what is said of the noise."""
+    """The rows and the schedule as a `LearningProblem`, and the options of sparse coding."""
 
     rows: LearningProblem
     noise: float = 0.1
@@ -236,17 +242,17 @@ class SparseCodingProblem:
 
     @property
     def settings(self) -> Learning:
-        """The schedule."""
+        """The settings of the schedule."""
         return self.rows.settings
 
     def model(self, A: Array) -> SparseCodingModel:
-        """The model with this dictionary, as it is learned."""
+        """Return the model with this dictionary, as used in learning."""
         return SparseCodingModel(A, self.settings.expert, self.settings.gamma, self.noise, self.posterior, self._kept[0])
 
 
 @dataclass(frozen=True)
 class DictionaryLearning(FixedLengthAlgorithm[SparseCodingState]):
-    """sparse-coding as an algorithm.  map: goes over parts of a minibatch; it may use threads."""
+    """Sparse coding as an algorithm.  map: a map over parts of a minibatch, which may use threads."""
 
     task: SparseCodingProblem
     map: Map = map
@@ -256,14 +262,14 @@ class DictionaryLearning(FixedLengthAlgorithm[SparseCodingState]):
         return SparseCodingState
 
     def init(self) -> SparseCodingState:
-        """Columns in random directions."""
+        """Return columns in random directions."""
         settings, D, M = self.task.settings, self.task.rows.Z.shape[1], self.task.rows.filters
         A = generator(settings.seed, Stream.INITIAL).standard_normal((D, M))
         A /= np.sqrt((A**2).sum(axis=0))
         return SparseCodingState(0, A, np.full(settings.updates, np.nan))
 
     def step(self, state: SparseCodingState) -> SparseCodingState:
-        """Infer the sources of one minibatch, then move the dictionary.  Raises Diverged where it leaves the numbers."""
+        """Infer the sources of one minibatch, then move the dictionary.  Raises Diverged if it is not finite."""
         task = self.task
         Z, model = task.rows.batch(state.step), task.model(state.A)
         parts = list(self.map(model.infer, [Z[start : start + ROWS] for start in range(0, len(Z), ROWS)]))
@@ -277,26 +283,26 @@ class DictionaryLearning(FixedLengthAlgorithm[SparseCodingState]):
 
     @property
     def steps(self) -> int:
-        """Updates of the whole schedule."""
+        """The number of updates of the schedule."""
         return self.task.settings.updates
 
     def memory(self) -> int:
-        """Bytes of the systems of a part's rows, which are D × D and D × M each, and of an update's sources."""
+        """Return the bytes of a part's linear systems, of sizes D × D and D × M per row, and of an update's sources."""
         D, M = int(self.task.rows.Z.shape[1]), self.task.rows.filters
         return 8 * (ROWS * (2 * D * D + 2 * D * M) + 6 * self.task.settings.batch_size * (D + M) + 3 * D * M)
 
     def progress(self, state: SparseCodingState) -> RunProgress:
-        """With the last minibatch's objective."""
+        """Return the last minibatch's objective."""
         figure = f"{self.objective.replace('_', ' ')} {state.objective[state.step - 1]:.3f}" if state.step else ""
         return RunProgress(state.step, self.task.settings.updates, figure)
 
     @property
     def objective(self) -> str:
-        """What the trace holds."""
+        """The name of the trace's objective."""
         return "bound" if self.task.posterior == "variational" else "log_joint"
 
     def result(self, state: SparseCodingState) -> ICAFit:
-        """The dictionary, and its pseudo-inverse as filters."""
+        """Return the dictionary, and its pseudo-inverse as filters."""
         task, M = self.task, state.A.shape[1]
         more = {"experts": [task.settings.expert] * M, "dictionary": state.A, "noise": task.noise, "posterior": task.posterior}
         trace = Trace(np.arange(1, state.step + 1), state.objective)

@@ -1,6 +1,6 @@
 """Stochastic gradients on minibatches of whitened rows: InfoMax, energy-based models by contrastive divergence, EQUIL.
 
-All of them ascend on −E over the rows and differ in what they set against it, G = E_other[∂E/∂θ] − E_rows[∂E/∂θ]:
+All of them ascend −E over the rows and differ in the expectation that they subtract, G = E_other[∂E/∂θ] − E_rows[∂E/∂θ]:
 
 | algorithm            | E_other[∂E/∂J]                                         |
 |----------------------|--------------------------------------------------------|
@@ -11,8 +11,8 @@ All of them ascend on −E over the rows and differ in what they set against it,
 
     Δ ← μ Δ + ε_t (G − λ J),   J ← J + Δ,   and likewise γ, without λ.
 
-The natural gradient is G J'J.  With the density "auto" of square infomax and equil,
-each output of which `experts.density_signs` is −1 has the bimodal density and the others have the Laplacian (equil: the logistic one).
+The natural gradient is G J'J.  With the density "auto" of square infomax and equil, outputs with
+`experts.density_signs` −1 have the bimodal density and the others have the Laplacian (equil: the logistic one).
 Source: Teh (2003), sec. 4.5 and 4.6; Amari, Cichocki & Yang (1996).
 """
 
@@ -38,16 +38,16 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-WATCHED = 1000  # rows that the log-likelihood of a trace is a mean over
-COLLAPSED = 0.05  # acceptance below it for PATIENCE updates is a collapse
+WATCHED = 1000  # rows over which the log-likelihood of a trace is averaged
+COLLAPSED = 0.05  # an acceptance below it for PATIENCE updates is a collapse
 PATIENCE = 100
-RETREATS = 8  # of the algorithms without chains: halved rates that are tried
-CHOSEN_EVERY = 20  # updates
-CHOSEN_BY = 2048  # rows, spread over all of them
+RETREATS = 8  # for algorithms without chains: number of times that the rates are halved
+CHOSEN_EVERY = 20  # interval of updates
+CHOSEN_BY = 2048  # evenly spaced rows
 
 
 class ChainsCollapsed(Diverged):
-    """The acceptance collapsed twice; `state` has the parameters of before."""
+    """The error of an acceptance that collapsed twice; `state` has the parameters before it."""
 
     def __init__(self, state: LearningState) -> None:
         super().__init__(
@@ -58,14 +58,14 @@ class ChainsCollapsed(Diverged):
 
 
 def current_energy(problem: LearningProblem, state: LearningState) -> RowEnergy:
-    """The energy that the settings name, at these parameters."""
+    """Return the energy of the settings at these parameters."""
     settings, J = problem.settings, state.J
     P = None if settings.grid is None else pooling_weights(settings.grid, settings.neighbourhood).astype(J.dtype)
     return make_energy(J, state.gamma, problem.experts(state), topography=P, density=settings.density)
 
 
 def _initial_state(problem: LearningProblem) -> LearningState:
-    """Filters from N(0, scale²), or of length 1 in random directions; γ as set."""
+    """Return filters from N(0, scale²), or of length 1 in random directions, and γ from the settings."""
     settings, D = problem.settings, problem.Z.shape[1]
     drawn = generator(settings.seed, Stream.INITIAL).standard_normal((problem.filters, D))
     lengths = np.sqrt((drawn**2).sum(axis=1, keepdims=True))
@@ -87,7 +87,7 @@ def _initial_state(problem: LearningProblem) -> LearningState:
 
 
 def _update(problem: LearningProblem, state: LearningState, map: Map) -> LearningState:
-    """After one update."""
+    """Return the state after one update."""
     settings, rows = problem.settings, problem.batch(state.step)
     if state.signs is not None and state.step % CHOSEN_EVERY == 0 and state.step < settings.updates - settings.average:
         state.signs = density_signs(state.J @ problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T)
@@ -111,7 +111,7 @@ def _update(problem: LearningProblem, state: LearningState, map: Map) -> Learnin
 
 
 def _rotate_pairs(problem: LearningProblem, state: LearningState) -> None:
-    """Before the last rate: turn outputs by 45° that are each half of two sources, and look at densities anew."""
+    """Rotate outputs by 45° that each mix two sources equally, and choose densities again, before the last rate."""
     rows = problem.Z[:: -(-len(problem.Z) // CHOSEN_BY)].T
     u = state.J @ rows
     pairs = mixed_pairs(u)
@@ -122,7 +122,7 @@ def _rotate_pairs(problem: LearningProblem, state: LearningState) -> None:
 
 
 def _take_step(settings: LearningSettings, state: LearningState, by_J: Array, by_gamma: Array, slower: float = 1.0) -> float:
-    """Momentum steps along the gradients; max |J|."""
+    """Take momentum steps along the gradients and return max |J|."""
     rate = settings.rate(state.step) * slower
     largest = _momentum_step(state.J, state.J_velocity, by_J, rate, settings.momentum, settings.weight_decay)
     if settings.gamma_rate:
@@ -134,13 +134,13 @@ def _take_step(settings: LearningSettings, state: LearningState, by_J: Array, by
 
 
 def _update_exactly(problem: LearningProblem, energy: RowEnergy, rows: Array, state: LearningState) -> None:
-    """An update without chains.  Where the filters break down they go back to the last good ones, and all rates are halved."""
+    """Make an update without chains.  If the filters diverge, restore the last good ones and halve all rates."""
     settings = problem.settings
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             by_J, by_gamma = exact_gradients(problem, energy, rows, state.step)
             if settings.algorithm == "infomax" and settings.natural:
-                # Steepest ascent where a change counts by |dJ J⁻¹|, which no mixing of the rows alters, is G J'J (Amari et al. 1996):
+                # Steepest ascent in the norm |dJ J⁻¹|, which is invariant to the mixing of the rows, is G J'J (Amari et al. 1996):
                 # J^{−T} becomes J, and in the outputs the step is (I − E ψ(u) u') J.
                 by_J = by_J @ (state.J.T @ state.J)
             trouble = "" if np.isfinite(_take_step(settings, state, by_J, by_gamma, 0.5**state.resets)) else "left the finite range"
@@ -161,7 +161,7 @@ def _update_exactly(problem: LearningProblem, energy: RowEnergy, rows: Array, st
 
 
 def _handle_decline(problem: LearningProblem, state: LearningState) -> str:
-    """Keep the filters where the objective is the best so far; trouble where it fell by more than a nat per dimension."""
+    """Save the filters if the objective is the best so far; return a description if it fell by more than a nat per dimension."""
     now = objective(problem, current_energy(problem, state), state)
     if not now >= state.good_objective - state.J.shape[1]:
         return "lost what they had learned"
@@ -171,7 +171,7 @@ def _handle_decline(problem: LearningProblem, state: LearningState) -> str:
 
 
 def final_filters(problem: LearningProblem, state: LearningState) -> tuple[Array, Array]:
-    """J and γ of the fit, float64: the last ones, or their mean over the last updates."""
+    """Return J and γ of the fit, float64: the last ones, or their mean over the last updates."""
     count = problem.settings.average
     if not count or state.step < problem.settings.updates:
         return state.J.astype(np.float64), state.gamma.astype(np.float64)
@@ -179,7 +179,7 @@ def final_filters(problem: LearningProblem, state: LearningState) -> tuple[Array
 
 
 def _momentum_step(values: Array, velocity: Array, gradient: Array, rate: float, momentum: float, decay: float) -> float:
-    """Δ ← μ Δ + ε (G − λ θ), θ ← θ + Δ in place; max |θ|."""
+    """Update Δ ← μ Δ + ε (G − λ θ), θ ← θ + Δ in place and return max |θ|."""
     if values.dtype == np.float32:
         return fast.momentum_step(values, velocity, np.ascontiguousarray(gradient, dtype=np.float32), rate, momentum, decay)
     velocity *= momentum
@@ -189,7 +189,7 @@ def _momentum_step(values: Array, velocity: Array, gradient: Array, rate: float,
 
 
 def _check_acceptance(problem: LearningProblem, state: LearningState, acceptance: float) -> None:
-    """Keep the parameters of good updates; after a collapse go back to them with a small step, once."""
+    """Save the parameters of good updates; after a collapse restore them once, with a small step."""
     state.low = state.low + 1 if acceptance < COLLAPSED else 0
     if state.low >= PATIENCE or not np.isfinite(state.J).all():
         state.J[...], state.gamma[...] = state.good_J, state.good_gamma
@@ -212,7 +212,7 @@ def _record_trace(problem: LearningProblem, state: LearningState) -> None:
 
 
 def objective_name(problem: LearningProblem) -> str:
-    """What the trace holds: log_likelihood (square models), entropy (overcomplete InfoMax), else energy."""
+    """Return the name of the trace's objective: log_likelihood (square models), entropy (overcomplete InfoMax), else energy."""
     square = problem.filters == problem.Z.shape[1]
     if problem.settings.algorithm == "infomax" or problem.settings.expert == "infomax":
         return "log_likelihood" if square else "entropy"
@@ -220,7 +220,7 @@ def objective_name(problem: LearningProblem) -> str:
 
 
 def objective(problem: LearningProblem, energy: RowEnergy, state: LearningState) -> float:
-    """Mean over the first WATCHED rows: log p(z) of a square model, else −E(z), which for InfoMax is H(y) − H(z)."""
+    """Return the mean over the first WATCHED rows: log p(z) of a square model, else −E(z), which for InfoMax is H(y) − H(z)."""
     with np.errstate(over="ignore", invalid="ignore"):
         value = -float(energy.energy(problem.Z[:WATCHED]).mean())
     if isinstance(energy, LinearExperts) and problem.filters == problem.Z.shape[1]:
@@ -232,7 +232,7 @@ def objective(problem: LearningProblem, energy: RowEnergy, state: LearningState)
 
 @dataclass(frozen=True)
 class StochasticGradient(FixedLengthAlgorithm[LearningState]):
-    """infomax, ebm and equil as an algorithm.  map: goes over the chains of an update; it may use threads."""
+    """Learning by infomax, ebm or equil as an algorithm.  map: a map over the chains of an update, which may use threads."""
 
     problem: LearningProblem
     map: Map = map
@@ -242,26 +242,29 @@ class StochasticGradient(FixedLengthAlgorithm[LearningState]):
         return LearningState
 
     def init(self) -> LearningState:
-        """Filters from N(0, scale²), or of length 1 in random directions; γ as set."""
+        """Return filters from N(0, scale²), or of length 1 in random directions, and γ from the settings."""
         return _initial_state(self.problem)
 
     def step(self, state: LearningState) -> LearningState:
-        """One update.  Raises Collapsed where proposals are no longer accepted, Diverged where filters break down at every rate."""
+        """Make one update.
+
+        Raises ChainsCollapsed if proposals are no longer accepted, Diverged if filters diverge at every rate.
+        """
         return _update(self.problem, state, self.map)
 
     @property
     def steps(self) -> int:
-        """Updates of the whole schedule."""
+        """The number of updates of the schedule."""
         return self.problem.settings.updates
 
     def memory(self) -> int:
-        """Bytes of four arrays of the filters' size and their sum, and of the rows, momenta and outputs of an update."""
+        """Return the bytes of four arrays of the filters' size and their sum, and of an update's rows, momenta and outputs."""
         settings, (n, D), M = self.problem.settings, tuple(int(side) for side in self.problem.Z.shape), self.problem.filters
         rows = min(settings.batch_size, n) * (settings.proposals * D + 3 * D + 3 * M)
         return int(self.problem.Z.itemsize) * (4 * M * D + rows) + 8 * (M * D + n)
 
     def progress(self, state: LearningState) -> RunProgress:
-        """With the last entry of the trace: the objective, and of ebm the share of proposals that were accepted."""
+        """Return the last entry of the trace: the objective, and for ebm the share of accepted proposals."""
         entries = state.step // self.problem.every
         figure = f"{objective_name(self.problem).replace('_', ' ')} {state.objective[entries - 1]:.4f}" if entries else ""
         if entries and self.problem.settings.algorithm == "ebm":
@@ -269,7 +272,7 @@ class StochasticGradient(FixedLengthAlgorithm[LearningState]):
         return RunProgress(state.step, self.problem.settings.updates, figure)
 
     def result(self, state: LearningState) -> ICAFit:
-        """The filters, and what is to be said of how they were found."""
+        """Return the filters, with notes about the course of the fit."""
         problem = self.problem
         J, gamma = final_filters(problem, state)
         more: dict[str, Any] = {"experts": problem.experts(state)}
@@ -294,7 +297,7 @@ def _describe(settings: LearningSettings, state: LearningState) -> Iterator[str]
 
 
 def _trim_trace(problem: LearningProblem, state: LearningState) -> Trace:
-    """The entries of the trace that were reached."""
+    """Return the entries of the trace that were reached."""
     entries = -(-state.step // problem.every)
     iteration = np.minimum((np.arange(entries) + 1) * problem.every, state.step)
     known = {"acceptance": state.acceptance, "step_size": state.step_sizes, "amari": state.amari}

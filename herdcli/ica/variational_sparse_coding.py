@@ -1,16 +1,16 @@
-"""Sparse coding by EM with a Gaussian posterior for each row: z = C s + noise, s_k of the density ½γ e^{−γ|s_k|}, q = N(ν, P⁻¹).
+"""Sparse coding by EM with a Gaussian posterior for each row: z = C s + noise, s_k with density ½γ e^{−γ|s_k|}, q = N(ν, P⁻¹).
 
-With λ = 1/σ² the free energy of a row, of which −log p(z) is the least value over all q, is
+With λ = 1/σ² the free energy of a row, whose minimum over all q is −log p(z), is
 
     F = ½λ (|z − Cν|² + tr C P⁻¹C') + γ Σ_k E|s_k| + ½ log |P| − ½M log 2πe − M log ½γ + ½D log 2πσ²,
 
 where |s_k| is folded normal: E|s| = v^½ (2/π)^½ e^{−ν²/2v} + ν erf(ν/(2v)^½), v = (P⁻¹)_kk.  Its derivatives are the averages of those
 of the energy, ∂E|s|/∂ν = erf(ν/(2v)^½) and ∂²E|s|/∂ν² = 2N(0; ν, v) = 2 ∂E|s|/∂v.
 
-    E, exact   P = λC'C + diag d.  From d towards 2γN(0; ν, v) and from ν by Newton's step, both halved together until F falls.
-               A posterior goes on from the last iteration's; the E step ends where it gains little beside what an iteration gains.
+    E, exact   P = λC'C + diag d.  d moves towards 2γN(0; ν, v) and ν by Newton's step, both halved together until F falls.
+               A posterior continues from the last iteration's; the E step ends when it gains little relative to an iteration.
                F falls along either: ∂F/∂d = −½ (P⁻¹∘P⁻¹)(2γN − d), and P⁻¹∘P⁻¹ is positive definite.
-    E, book    ν the maximum of the posterior, d = γ b sech²(bν): not the least F for its C, so that F can rise from step to step.
+    E, book    ν the maximum of the posterior, d = γ b sech²(bν): not the minimum of F for its C, so that F can rise from step to step.
     M          C = (Σ z ν') (Σ νν' + P⁻¹)⁻¹.  P⁻¹ bounds the columns; without it they would grow without limit.
 
 Source: Opper & Archambeau (2009); Makin, sec. 6.5.1, eq. 6.12 to 6.22, whose E step is `maximise_posterior`.  The exact one is added.
@@ -37,20 +37,20 @@ from herdcli.rng import Stream, generator
 from herdcli.schema import Array, array
 
 E_STEPS = ("exact", "book")
-ROWS = 50  # that one worker infers at a time
-INNER = 60  # steps of an E step at most
+ROWS = 50  # rows that one worker infers at a time
+INNER = 60  # largest number of steps of an E step
 HALVINGS = 30
-SETTLED = 1e-9  # nats of a row that such a step gains at the end
-SHARE = 1e-3  # the same as a part of what the last iteration gained, since what one E step leaves the next takes up
-SHARPNESS = 20.0  # b, of the book's log cosh in the place of |s|
+SETTLED = 1e-9  # nats per row: a smaller gain of such a step ends the E step
+SHARE = 1e-3  # the same relative to the gain of the last iteration, since the next E step continues an unfinished one
+SHARPNESS = 20.0  # b, of the book's log cosh in place of |s|
 PATIENCE = 3
-CACHED = 1 << 17  # numbers of as many matrices as are worked on together
-LEAST = 1e-12  # of the mean curvature of the likelihood, below which no d goes
+CACHED = 1 << 17  # numbers of all matrices that are processed together
+LEAST = 1e-12  # least d, relative to the mean curvature of the likelihood
 
 
 @dataclass(frozen=True)
 class SparseCoder:
-    """Dictionary C (D, M), weight γ of the prior's energy and standard deviation σ of the noise."""
+    """A dictionary C (D, M), weight γ of the prior's energy and standard deviation σ of the noise."""
 
     C: Array
     gamma: float
@@ -58,15 +58,15 @@ class SparseCoder:
 
     @property
     def gram(self) -> Array:
-        """λC'C (M, M)."""
+        """The matrix λC'C (M, M)."""
         return np.asarray(self.C.T @ self.C / self.noise**2)
 
     def rooted(self, d: Array) -> tuple[Array, Array]:
-        """W (n, M, M) with W'W = P⁻¹, and log |P| (n,) of P = λC'C + diag d, d (n, M)."""
+        """Return W (n, M, M) with W'W = P⁻¹, and log |P| (n,) of P = λC'C + diag d, d (n, M)."""
         return inverse_square_root(self.gram + d[:, :, None] * np.eye(d.shape[1]))
 
     def energy(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
-        """F (n,) of the posteriors N(ν, P⁻¹) of rows Z (n, D), and the variances (n, M) of the sources."""
+        """Return F (n,) of the posteriors N(ν, P⁻¹) of rows Z (n, D), and the variances (n, M) of the sources."""
         W, logs = self.rooted(d)
         v = posterior_variances(W)
         return self._energy(Z, mean, d, v, logs), v
@@ -80,7 +80,7 @@ class SparseCoder:
         return np.asarray(0.5 * squares + prior + 0.5 * logs + constant)
 
     def moments(self, mean: Array, d: Array) -> Array:
-        """Σ νν' + P⁻¹ (M, M) of posteriors."""
+        """Return Σ νν' + P⁻¹ (M, M) of posteriors."""
         found: Array = mean.T @ mean
         for rows in self._together(len(d)):
             W = self.rooted(d[rows])[0].reshape(-1, d.shape[1])
@@ -88,28 +88,28 @@ class SparseCoder:
         return found
 
     def _together(self, n: int) -> list[slice]:
-        """Parts of n rows, whose matrices are in the processor's cache together."""
+        """Return parts of n rows whose matrices fit together in the processor's cache."""
         many = max(1, CACHED // self.C.shape[1] ** 2)
         return [slice(start, start + many) for start in range(0, n, many)]
 
     def exact(self, Z: Array, mean: Array, d: Array) -> tuple[Array, Array]:
-        """ν and d (n, M) of the least F of each row, from where they are; no step raises it."""
+        """Return ν and d (n, M) that minimise F of each row, from the given ones; no step raises F."""
         return self.descend_energy(Z, mean, d, SETTLED)[:2]
 
     def descend_energy(self, Z: Array, mean: Array, d: Array, settled: float) -> tuple[Array, Array, Array]:
-        """ν, d and F (n,) after steps until none of a row gains more than `settled` nats."""
+        """Return ν, d and F (n,) after steps until none gains more than `settled` nats for any row."""
         mean, d = mean.copy(), d.copy()
         return mean, d, np.concatenate([self._descend(Z[rows], mean[rows], d[rows], settled) for rows in self._together(len(Z))])
 
     def _descend(self, Z: Array, mean: Array, d: Array, settled: float) -> Array:
-        """The F of rows that are worked on together after their steps; mean and d are changed."""
+        """Return F of rows that are processed together, after their steps; changes mean and d in place."""
         least = LEAST * float(np.trace(self.gram)) / len(self.gram)
         reached, v = self.energy(Z, mean, d)
         at = np.arange(len(Z))
         for _ in range(INNER):
             slope = self.gamma * erf(mean[at] / np.sqrt(2 * v[at])) - (Z[at] - mean[at] @ self.C.T) @ self.C / self.noise**2
             towards = np.maximum(2 * self.gamma * normal_density_at_zero(mean[at], v[at]), least)
-            # P at the new d is also what Newton's step of ν is solved with: one factor serves both.
+            # P at the new d is also the matrix of Newton's step of ν: one factor serves both.
             W, logs = self.rooted(towards)
             step = -(W.transpose(0, 2, 1) @ (W @ slope[:, :, None]))[:, :, 0]
             spread = posterior_variances(W)
@@ -128,13 +128,16 @@ class SparseCoder:
         return reached
 
     def inferred(self, Z: Array) -> tuple[Array, Array]:
-        """Means (n, M) of the best posteriors of rows (n, D), and −F (n,), a bound on log p(z)."""
+        """Return means (n, M) of the best posteriors of rows (n, D), and −F (n,), a bound on log p(z)."""
         n, M = len(Z), self.C.shape[1]
         mean, _, energy = self.descend_energy(Z, np.zeros((n, M)), np.full((n, M), 0.5 * self.gamma**2), SETTLED)
         return mean, -energy
 
     def _shorten_steps(self, Z: Array, mean: Array, d: Array, reached: Array, v: Array, rows: Array, step: Array, turn: Array) -> Array:
-        """Steps of these rows that were too long, each halved until its F falls; what each gained.  mean, d, reached and v are changed."""
+        """Halve steps of these rows that were too long until F falls, and return the gains.
+
+        Changes mean, d, reached and v in place.
+        """
         gained, left, rate = np.zeros(len(rows)), np.arange(len(rows)), 0.5
         for _ in range(HALVINGS):
             at = rows[left]
@@ -150,32 +153,32 @@ class SparseCoder:
         return gained
 
     def maximise_posterior(self, Z: Array) -> tuple[Array, Array]:
-        """ν at the maximum of the posterior, d the curvature of log cosh there."""
+        """Return ν at the maximum of the posterior, and d, the curvature of log cosh there."""
         mean = SparseCodingModel(self.C, "laplace", self.gamma, self.noise, "map").infer(Z).mean
         least = LEAST * float(np.trace(self.gram)) / len(self.gram)
         return mean, np.maximum(self.gamma * SHARPNESS / np.cosh(np.minimum(SHARPNESS * np.abs(mean), 300.0)) ** 2, least)
 
 
 def posterior_variances(W: Array) -> Array:
-    """(n, M) diagonals of P⁻¹ = W'W."""
+    """Return the diagonals (n, M) of P⁻¹ = W'W."""
     return np.asarray(np.einsum("nij,nij->nj", W, W))
 
 
 def normal_density_at_zero(mean: Array, variance: Array) -> Array:
-    """N(0; ν, v)."""
+    """Return N(0; ν, v)."""
     found: Array = np.exp(-0.5 * mean**2 / variance) / np.sqrt(2 * np.pi * variance)
     return found
 
 
 def folded_normal_mean(mean: Array, variance: Array) -> Array:
-    """E|s| of N(ν, v) = 2v N(0; ν, v) + ν erf(ν/(2v)^½)."""
+    """Return E|s| of N(ν, v) = 2v N(0; ν, v) + ν erf(ν/(2v)^½)."""
     found: Array = 2 * variance * normal_density_at_zero(mean, variance) + mean * erf(mean / np.sqrt(2 * variance))
     return found
 
 
 @dataclass(frozen=True)
 class CodingProblem:
-    """Rows Z (n, D), and how M sources of them are found."""
+    """The rows Z (n, D), the number of sources M, and the options of the fit."""
 
     Z: Array
     filters: int
@@ -183,7 +186,7 @@ class CodingProblem:
     noise: float = 0.1
     e_step: str = "exact"
     iterations: int = 100
-    tolerance: float = 1e-6  # nats a row that an iteration has to gain
+    tolerance: float = 1e-6  # least gain of an iteration, in nats per row, that counts as progress
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -203,34 +206,37 @@ class CodingState:
     mean: Array = array("n M", "ν", kind="f", finite=True)
     curvature: Array = array("n M", "d, what the prior adds to the precision", kind="f", finite=True)
     energy: Array = array("T", "mean F: after the E step, after the M step, …", kind="f", finite=True)
-    quiet: int = 0  # iterations in a row that gained less than the tolerance
+    quiet: int = 0  # consecutive iterations that gained less than the tolerance
 
 
 @dataclass(frozen=True)
 class VariationalCoding:
-    """The algorithm: an E step and an M step over all rows at a time.  map: goes over parts of the rows; it may use threads."""
+    """Variational sparse coding as an algorithm, with an E step and an M step over all rows at a time.
+
+    map: a map over parts of the rows, which may use threads.
+    """
 
     task: CodingProblem
     map: Map = map
     state = CodingState  # the type of its states
 
     def init(self) -> CodingState:
-        """Columns of length 1 in random directions, posteriors as broad as the prior."""
+        """Return columns of length 1 in random directions, and posteriors as broad as the prior."""
         task, (n, D) = self.task, self.task.Z.shape
         C = generator(task.seed, Stream.INITIAL).standard_normal((D, task.filters))
         C /= np.sqrt((C**2).sum(axis=0))
         return CodingState(0, C, np.zeros((n, task.filters)), np.full((n, task.filters), 0.5 * task.gamma**2), np.zeros(0))
 
     def step(self, state: CodingState) -> CodingState:
-        """Posteriors, then the dictionary.  Raises Diverged where it leaves the numbers."""
+        """Update the posteriors, then the dictionary.  Raises Diverged if it is not finite."""
         task, n = self.task, len(self.task.Z)
         coder = SparseCoder(state.C, task.gamma, task.noise)
         parts = [slice(start, start + ROWS) for start in range(0, n, ROWS)]
         found = list(self.map(self._expected(coder, state), parts))
         state.mean, state.curvature = (np.concatenate([item[index] for item in found]) for index in (0, 1))
         energy, crossed, moments = (sum(item[index] for item in found) for index in (2, 3, 4))
-        state.C = np.ascontiguousarray(np.linalg.solve(moments, crossed.T).T)  # in the order that a checkpoint gives it back in
-        # ½λ Σ (|z − Cν|² + tr CP⁻¹C') = ½λ (Σ|z|² − 2 tr C (Σ νz') + tr C (Σ νν' + P⁻¹) C') is all of F that C enters
+        state.C = np.ascontiguousarray(np.linalg.solve(moments, crossed.T).T)  # in the memory order that a checkpoint restores
+        # ½λ Σ (|z − Cν|² + tr CP⁻¹C') = ½λ (Σ|z|² − 2 tr C (Σ νz') + tr C (Σ νν' + P⁻¹) C') is the only term of F with C
         change = np.trace((state.C - coder.C) @ (-2 * crossed.T)) + np.trace(state.C @ moments @ state.C.T - coder.C @ moments @ coder.C.T)
         after = energy + 0.5 * change / task.noise**2
         gained = state.energy[-1] - after / n if len(state.energy) else np.inf
@@ -242,7 +248,7 @@ class VariationalCoding:
         return state
 
     def _expected(self, coder: SparseCoder, state: CodingState) -> Callable[[slice], tuple[Array, ...]]:
-        """From a part of the rows to ν, d, Σ F, Σ z ν' (D, M) and Σ νν' + P⁻¹ (M, M)."""
+        """Return a function from a part of the rows to ν, d, Σ F, Σ z ν' (D, M) and Σ νν' + P⁻¹ (M, M)."""
 
         settled = max(SETTLED, SHARE * float(state.energy[-3] - state.energy[-1])) if len(state.energy) > 2 else SETTLED
 
@@ -258,20 +264,20 @@ class VariationalCoding:
         return part
 
     def done(self, state: CodingState) -> bool:
-        """Whether iterations gain nothing any more, or none is allowed."""
+        """Return whether iterations no longer gain, or all iterations are used."""
         return state.step >= self.task.iterations or state.quiet >= PATIENCE
 
     def memory(self) -> int:
-        """Bytes of the posteriors, and of the covariances of a part's rows."""
+        """Return the bytes of the posteriors, and of the covariances of a part's rows."""
         n, D, M = len(self.task.Z), int(self.task.Z.shape[1]), self.task.filters
         return 8 * (4 * n * M + 6 * ROWS * M * M + 3 * M * (D + M))
 
     def progress(self, state: CodingState) -> RunProgress:
-        """With the bound."""
+        """Return the number of iterations and the bound."""
         return RunProgress(state.step, self.task.iterations, f"bound {-state.energy[-1]:.4f}" if state.step else "")
 
     def result(self, state: CodingState) -> ICAFit:
-        """The dictionary, its pseudo-inverse as filters, and −F after each half-step."""
+        """Return the dictionary, its pseudo-inverse as filters, and −F after each half-step."""
         task, M = self.task, state.C.shape[1]
         more = {"experts": ["laplace"] * M, "dictionary": state.C, "noise": task.noise, "posterior": "gaussian"}
         trace = Trace(np.repeat(np.arange(1, state.step + 1), 2), -state.energy)

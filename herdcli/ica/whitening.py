@@ -1,13 +1,13 @@
-"""Rows made uncorrelated with unit variances, and back again: centring, PCA or ZCA whitening, leading components.
+"""Whitening of rows to uncorrelated columns of unit variance, and its inverse: centring, PCA or ZCA whitening, leading components.
 
     fitted = whitening.fit(X, method="pca", components=64)
     Z = fitted.apply(X)          # (n, 64), mean 0, Z'Z/n = I
-    fitted.undo(Z)               # the projection of X on what was kept
+    fitted.undo(Z)               # the projection of X on the components kept
 
-Directions in which the rows do not vary have no inverse and are dropped; how many is kept in `dropped`, for the user to
-be told.  Columns whose deviations differ by more than UNLIKE are whitened in units of these, so that what is measured in small units is
-not taken for rounding.  The components' order (descending variance) and signs (the entry largest in size is positive) do not depend on
-the machine, unless variances tie.
+Directions in which the rows do not vary have no inverse and are dropped; `dropped` has their number, for a message.
+Columns whose deviations differ by more than UNLIKE are whitened in units of these, so that columns in small units are not
+mistaken for rounding errors.  The components' order (descending variance) and signs (the entry largest in magnitude is positive)
+do not depend on the machine, unless variances tie.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from herdcli.numerics.principal_components import PrincipalComponents, component
 from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
-UNLIKE = 1e5  # times the smallest deviation of a column that varies, and less of so many rows that rounding would hide it
-READ = 1 << 22  # numbers that are read at one time
+UNLIKE = 1e5  # ratio to the smallest deviation of a varying column; less for so many rows that rounding would hide it
+READ = 1 << 22  # numbers read at one time
 Method = Literal["pca", "zca", "centre", "fa"]
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """z = forward (x − mean) and x ≈ mean + backward z, of log(1 + x) instead of x under `log`.
+    """A whitening z = forward (x − mean) and x ≈ mean + backward z, of log(1 + x) instead of x if `log`.
 
-    forward @ backward is the identity of n dimensions; backward @ forward projects on the components kept.
+    forward @ backward is the identity in n dimensions; backward @ forward projects on the components kept.
     """
 
     mean: Array = array("D", "mean of the rows", kind="f", finite=True)
@@ -55,50 +55,50 @@ class Whitening:
     backward: Array = array("D n", "undoes `forward`", kind="f", finite=True)
     variance: Array = array("R", "variance of the rows along each component kept, descending", kind="f", finite=True)
     total: float = 0.0  # variance of the rows over all directions
-    method: str = "pca"  # what was done: pca, zca, centre or fa
-    dropped: int = 0  # directions of no variance, left out
+    method: str = "pca"  # method used: pca, zca, centre or fa
+    dropped: int = 0  # number of directions without variance, which are left out
     log: bool = False  # rows are replaced by log(1 + row) first
     scale: Array | None = array("D", "deviations of columns of unlike units, which were whitened in these", kind="f", optional=True)
 
     @property
     def kept(self) -> float:
-        """Fraction of the variance along the components kept."""
+        """The fraction of the variance along the components kept."""
         return float(self.variance.sum()) / self.total
 
     def validate(self) -> None:
-        """Raise DataError for a method that there is not, or nothing that is kept."""
+        """Raise DataError for an unknown method, or if no component is kept."""
         if not self.mean.size or not len(self.forward):
             raise DataError("the whitening keeps nothing")
         if self.method not in ("pca", "zca", "centre", "fa"):
             raise DataError(f"whitening is '{self.method}', expected one of pca, zca, centre, fa")
 
     def apply(self, X: Array) -> Array:
-        """(m, D) rows in, (m, n) float64 out.  Raises DataError for another number of columns."""
+        """Return whitened rows (m, n) float64 of rows (m, D).  Raises DataError for another number of columns."""
         if X.shape[1] != self.mean.size:
             raise DataError(f"/X has {X.shape[1]} columns, the whitening was fitted to {self.mean.size}")
         result = np.empty((len(X), len(self.forward)))
-        for start in range(0, len(X), BLOCK):  # the blocks of every sum, so that rows that are read by blocks are the same to the last bit
+        for start in range(0, len(X), BLOCK):  # the blocks of every sum, so that rows that are read in blocks give identical results
             rows = log_intensities(X[start : start + BLOCK], start) if self.log else X[start : start + BLOCK]
             np.matmul(rows - self.mean, self.forward.T, out=result[start : start + BLOCK])
         return result
 
     def rotated(self, J: Array) -> Array:
-        """Filters (M, n) of whitened rows as (M, D) on the rows' own axes, lengths and angles kept.
+        """Return filters (M, n) of whitened rows on the rows' own axes, (M, D), with the same lengths and angles.
 
-        The thesis' "whitened domain": what each filter would be on rows whitened by zca.
+        This is the thesis' "whitened domain": each filter as it would be on rows whitened by zca.
         """
         if self.method == "fa":
             left, _, right = symmetric_matrices.singular_values(self.forward)
             return np.asarray(J @ left @ right)
-        # A filter J of pca's rows Λ^−½U'x is the filter JU' of zca's rows UΛ^−½U'x: the same outputs.  U' is `forward` without its lengths
-        # Λ^−½.
+        # A filter J of pca's rows Λ^−½U'x is the filter JU' of zca's rows UΛ^−½U'x: the outputs are the same.  U' is `forward` without the
+        # lengths Λ^−½.
         if self.method != "pca":
             return np.asarray(J @ np.eye(len(self.forward)))
         forward = self.forward if self.scale is None else self.forward * self.scale
         return np.asarray(J @ (forward * np.sqrt(self.variance)[:, np.newaxis]))
 
     def undo(self, Z: Array) -> Array:
-        """(m, n) whitened rows in, (m, D) float64 out: exact up to what lay along components not kept."""
+        """Return rows (m, D) float64 of whitened rows (m, n): exact up to the components that were not kept."""
         if Z.shape[1] != len(self.forward):
             raise DataError(f"/X has {Z.shape[1]} columns, the whitening keeps {len(self.forward)}")
         result = self.mean + Z @ self.backward.T
@@ -107,28 +107,28 @@ class Whitening:
 
 @dataclass(frozen=True)
 class Whitened:
-    """Rows of a source of any length, whitened as they are read."""
+    """The rows of a source of any length, whitened as they are read."""
 
     rows: RowReader
     whitening: Whitening
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.rows.count
 
     @property
     def columns(self) -> int:
-        """Dimensions that the whitening keeps."""
+        """The number of dimensions that the whitening keeps."""
         return len(self.whitening.forward)
 
     @property
     def room(self) -> int:
-        """Bytes that rows read at one time may take."""
+        """The bytes that rows read at one time may take."""
         return read_budget(self.rows)
 
     def read(self, start: int, stop: int) -> RowBlock:
-        """Rows [start, stop), whitened: of many columns, of which few components may be left, some blocks at a time."""
+        """Return rows [start, stop), whitened; wide rows, of which few components may be kept, are read some blocks at a time."""
         step = _rows_per_read(self.rows)
         parts = [self.whitening.apply(self.rows.read(first, min(first + step, stop)).X) for first in range(start, stop, step)]
         return RowBlock(start, parts[0] if len(parts) == 1 else np.concatenate(parts))
@@ -143,16 +143,16 @@ def fit_whitening(
     log: bool = False,
     map: Map = map,
 ) -> Whitening:
-    """The whitening of rows X (m, D), in memory or read block by block, with the covariance's divisor m.
+    """Return the whitening of rows X (m, D), in memory or read block by block, with the covariance's divisor m.
 
     method      pca: onto the principal axes, each of unit variance.  zca: back in the rows' own axes, the whitening that
-                moves rows least, E|z − x|².  centre: only the mean is taken away.
-                fa: factor analysis, for columns that are noisy each in its own measure; rows are divided by the noise's deviations,
-                and go onto principal axes of that.
-    components  keep so many of the largest; None: all.  zca needs all of them: rows without variance in some direction
-                are whitened by pca in its place, as `method` of the result tells.
+                changes rows least, E|z − x|².  centre: only the mean is subtracted.
+                fa: factor analysis, for columns with different noise; rows are divided by the noise's deviations,
+                and mapped onto principal axes of the result.
+    components  number of the largest to keep; None: all.  zca needs all of them: rows without variance in some direction
+                are whitened by pca in its place, as `method` of the result shows.
     share       keep as few of the largest as have this share of the variance together; None: all.
-    Raises BadUsage for components there cannot be, DataError for rows that do not vary at all or cannot be logged.
+    Raises BadUsage for an impossible number of components, DataError for constant rows or rows without logarithms.
     Source: Teh (2003), sec. 4.6 (ZCA) and 4.7.4 (Λ^−½ Pᵀ M).
     """
     columns = X.shape[1] if isinstance(X, np.ndarray) else X.columns
@@ -169,7 +169,7 @@ def fit_whitening(
 def whitening_from_moments(
     moments: RowMoments, *, method: Method = "pca", components: int | None = None, share: float | None = None, log: bool = False
 ) -> Whitening:
-    """The same from the moments of rows, under `log` of their logarithms."""
+    """Return the whitening from the moments of rows, or of their logarithms if `log`."""
     _check_components(len(moments.mean), method, components, share)
     scale = _column_deviations(moments.variance, moments.mean, moments.rows)
     if scale is not None:
@@ -182,7 +182,7 @@ def whitening_from_moments(
 
 
 def _column_deviations(variance: Array, mean: Array, rows: int) -> Array | None:
-    """Deviations (D,) of columns of unlike units, 1 for those of one value; None where the columns' own units do."""
+    """Return deviations (D,) if columns have very different units, 1 for constant ones; None if they need no scaling."""
     eps = np.finfo(np.float64).eps
     varies = variance > 4.0 * np.square(eps * np.abs(mean))
     deviation = np.sqrt(np.where(varies, variance, 1.0))
@@ -192,7 +192,7 @@ def _column_deviations(variance: Array, mean: Array, rows: int) -> Array | None:
 
 
 def _undo_scaling(whitening: Whitening, scale: Array | None) -> Whitening:
-    """A whitening of columns divided by their deviations (D,) as one of the columns themselves."""
+    """Return a whitening of columns divided by their deviations (D,) as a whitening of the columns themselves."""
     if scale is None:
         return whitening
     backward = np.ascontiguousarray(whitening.backward * scale[:, np.newaxis])
@@ -200,7 +200,7 @@ def _undo_scaling(whitening: Whitening, scale: Array | None) -> Whitening:
 
 
 def _check_components(columns: int, method: Method, components: int | None, share: float | None) -> None:
-    """Raise BadUsage for components there cannot be."""
+    """Raise BadUsage for an impossible number of components."""
     if components is not None and not 1 <= components <= columns:
         raise BadUsage(f"cannot keep {components} components of {columns} columns", hint=f"choose from 1 to {columns}")
     if components not in (None, columns) and method not in ("pca", "fa"):
@@ -214,7 +214,7 @@ def _check_components(columns: int, method: Method, components: int | None, shar
 def _by_principal_components(
     components: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None
 ) -> Whitening:
-    """By principal components, of columns divided by their deviations where there is a scale (D,)."""
+    """Return the whitening by principal components; if there is a scale (D,), those of columns divided by it."""
     columns = len(components.mean)
     if share is not None:
         components = components.leading(
@@ -230,13 +230,13 @@ def _by_principal_components(
         method = "pca"
     backward = np.ascontiguousarray(backward)
     made = Whitening(components.mean, forward, backward, components.eigenvalues, components.total, method, columns - components.rank, log)
-    if scale is not None and method == "centre":  # nothing is divided by
+    if scale is not None and method == "centre":  # nothing is divided by the scale
         return replace(made, mean=components.mean * scale)
     return _undo_scaling(made, scale)
 
 
 def _by_factors(moments: RowMoments, components: int, log: bool) -> Whitening:
-    """z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' likeliest values (Bartlett 1937).
+    """Return z = Θ^−½ U'Ψ^−½ (x − m): white over the rows, and up to lengths the factors' most probable values (Bartlett 1937).
 
     log: the moments are of logarithms.
     """
@@ -254,7 +254,7 @@ def _by_factors(moments: RowMoments, components: int, log: bool) -> Whitening:
 
 @dataclass(frozen=True)
 class _DifferenceCounts(Statistics):
-    """How many rows of a block differ from one row (D,), by column."""
+    """The number of rows of a block that differ from one row (D,), by column."""
 
     row: Array
 
@@ -263,13 +263,13 @@ class _DifferenceCounts(Statistics):
 
 
 def constant_columns(X: Array | RowReader, map: Map = map) -> Array:
-    """The numbers of the columns of rows X (m, D) that have one value in all rows."""
+    """Return the indices of the columns of rows X (m, D) that have one value in all rows."""
     source = row_blocks(X)
     return np.flatnonzero(total_statistics(source, _DifferenceCounts(next(iter(source.take(0, 1))).X[0]), map)["unlike"] == 0)
 
 
 def log_intensities(X: Array, first: int = 0) -> Array:
-    """log(1 + X), float64.  Raises DataError naming the row, counted from `first`, of a negative value."""
+    """Return log(1 + X), float64.  Raises DataError with the row, counted from `first`, of a negative value."""
     negative = (X < 0).any(axis=1)
     if negative.any():
         row = first + int(negative.argmax())
@@ -279,36 +279,36 @@ def log_intensities(X: Array, first: int = 0) -> Array:
 
 @dataclass(frozen=True)
 class LogRows:
-    """Rows x as log(1 + x), as they are read."""
+    """Rows x read as log(1 + x)."""
 
     rows: RowReader
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.rows.count
 
     @property
     def columns(self) -> int:
-        """How many columns they have."""
+        """The number of columns."""
         return self.rows.columns
 
     @property
     def room(self) -> int:
-        """Bytes that rows read at one time may take."""
+        """The bytes that rows read at one time may take."""
         return read_budget(self.rows)
 
     def read(self, start: int, stop: int) -> RowBlock:
-        """Rows [start, stop).  Raises DataError for a negative value."""
+        """Return rows [start, stop).  Raises DataError for a negative value."""
         return RowBlock(start, log_intensities(self.rows.read(start, stop).X, start))
 
 
 def row_blocks(X: Array | RowReader, *, log: bool = False) -> RowBlocks:
-    """The fixed blocks of rows in memory or elsewhere, of log(1 + x) under `log`; those of elsewhere are read a few at a time."""
+    """Return the fixed blocks of rows in memory or elsewhere, of log(1 + x) if `log`; the latter are read a few at a time."""
     rows: RowReader = RowTable(X) if isinstance(X, np.ndarray) else X
     return RowBlocks(LogRows(rows) if log else rows, _rows_per_read(rows))
 
 
 def _rows_per_read(rows: RowReader) -> int:
-    """Rows, in whole blocks, to read at one time."""
+    """Return the number of rows, in whole blocks, to read at one time."""
     return BLOCK * blocks_per_read(rows.columns, min(8 * READ, read_budget(rows)))

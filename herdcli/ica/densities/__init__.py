@@ -1,1 +1,1 @@
-"""Densities of one filter output: a file and a class each, a line each in `herdcli.ica.expert_table`."""
+"""Densities of one filter output: one file and one class each, with a line in `herdcli.ica.expert_table`."""

@@ -1,4 +1,4 @@
-"""What an expert is: an energy E(u) of one filter output, which is −log of a density up to a constant, with its derivatives."""
+"""The base class of experts: an energy E(u) of one filter output, −log of a density up to a constant, with its derivatives."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from herdcli.schema import Array
 
 
 class Expert(ABC):
-    """One energy.  energy, slope and curvature are E, E' and E'' of u, elementwise; γ multiplies all three.
+    """The energy of one output.  energy, slope and curvature are E, E' and E'' of u, elementwise; γ multiplies all three.
 
-    name          as --expert and --density have it, and as artifacts store it.
+    name          the name in --expert and --density and in artifacts.
     learns_gamma  whether γ can be learned: whether the density keeps its form, and `log_z` is known, for every γ.
     least_gamma   the γ above which e^{−γE} has a finite integral.
-    loop          its number in `fast.expert_energy`, `expert_slope` and `leapfrog`; None: NumPy computes it.
+    loop          its number in `fast.expert_energy`, `expert_slope` and `leapfrog`; None: computed by NumPy.
     """
 
     name: str
@@ -26,26 +26,26 @@ class Expert(ABC):
 
     @abstractmethod
     def energy(self, u: Array) -> Array:
-        """E(u)."""
+        """Return E(u)."""
 
     @abstractmethod
     def slope(self, u: Array) -> Array:
-        """E'(u)."""
+        """Return E'(u)."""
 
     @abstractmethod
     def curvature(self, u: Array) -> Array:
-        """E''(u)."""
+        """Return E''(u)."""
 
     @abstractmethod
     def log_z(self, gamma: Array) -> Array:
-        """Log ∫ e^{−γE(u)} du for weights γ (M,)."""
+        """Return log ∫ e^{−γE(u)} du for weights γ (M,)."""
 
     @abstractmethod
     def sample(self, random: np.random.Generator, n: int, gamma: Array) -> Array:
-        """Draws of the density for γ (M,), in an (n, M) array."""
+        """Sample from the density for γ (M,), as an (n, M) array."""
 
     def derivatives(self, u: Array) -> tuple[float, Array, Array]:
-        """Σ E, E' and E'' of a block of outputs u (M, b)."""
+        """Return Σ E, E' and E'' of a block of outputs u (M, b)."""
         return float(self.energy(u).sum()), self.slope(u), self.curvature(u)
 
 
@@ -57,23 +57,23 @@ class SingleExpert(Expert):
 
     @abstractmethod
     def log_integral(self, gamma: float) -> float:
-        """Log ∫ e^{−γE(u)} du."""
+        """Return log ∫ e^{−γE(u)} du."""
 
 
 def log_cosh(u: Array) -> Array:
-    """Log cosh u of any shape, without overflow."""
+    """Return log cosh u for any shape, without overflow."""
     size = np.abs(u)
     return np.asarray(size + np.log1p(np.exp(-2.0 * size)) - log(2.0))
 
 
 def logit(y: Array) -> Array:
-    """Log y/(1 − y) of any shape, finite at both ends."""
+    """Return log y/(1 − y) for any shape, finite at both ends."""
     inside = np.clip(y, 1e-300, 1.0 - 1e-16)
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def hyperbolic_derivatives(u: Array, half: float) -> tuple[float, Array, Array]:
-    """Σ, slope and curvature of (1/half) log cosh(half u), up to a constant in the sum; tanh and log cosh share what they can."""
+    """Return sum, slope and curvature of (1/half) log cosh(half u), the sum up to a constant, sharing common terms."""
     # tanh v = (1 − e^{−2|v|})/(1 + e^{−2|v|}) with the sign of v, and log cosh v = |v| + log(1 + e^{−2|v|}) − log 2
     size = np.abs(u)
     size *= -2.0 * half

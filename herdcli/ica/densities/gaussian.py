@@ -1,4 +1,4 @@
-"""The Gaussian, which decorrelates outputs and does no more."""
+"""The Gaussian density, which only decorrelates outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from herdcli.schema import Array
 
 
 class GaussianExpert(SingleExpert):
-    """E(u) = u²/2.      Source: Makin, sec. 6.7.1."""
+    """The Gaussian density, E(u) = u²/2.      Source: Makin, sec. 6.7.1."""
 
     name = "gaussian-cdf"
 

@@ -11,7 +11,7 @@ from herdcli.schema import Array
 
 
 class LaplaceExpert(SingleExpert):
-    """E(u) = |u|."""
+    """The Laplace density, E(u) = |u|."""
 
     name = "laplace"
 

@@ -11,7 +11,7 @@ from herdcli.schema import Array
 
 
 class SecantExpert(SingleExpert):
-    """E(u) = log cosh u."""
+    """The hyperbolic secant density, E(u) = log cosh u."""
 
     name = "laplace-smooth"
     loop = 2
@@ -26,13 +26,16 @@ class SecantExpert(SingleExpert):
         return np.asarray(1.0 - np.tanh(u) ** 2)
 
     def log_integral(self, gamma: float) -> float:
-        """∫ sech^γ = B(γ/2, ½)."""
+        """Return log ∫ sech^γ = log B(γ/2, ½)."""
         # y = σ(2u) has sech u = 2√(y(1 − y)) and dy = 2y(1 − y) du: the integral is 2^{γ−1} B(γ/2, γ/2), which is B(γ/2, ½) by the
         # duplication formula of Γ.
         return log(pi) if gamma == 1.0 else lgamma(0.5 * gamma) + 0.5 * log(pi) - lgamma(0.5 * gamma + 0.5)
 
     def sample(self, random: np.random.Generator, n: int, gamma: Array) -> Array:
-        """The distribution function is (2/π) atan e^u for γ = 1; else y = σ(2u) has y(1 − y) = sech²u / 4, and so is Beta(γ/2, γ/2)."""
+        """Sample from the distribution function (2/π) atan e^u for γ = 1, else from y = σ(2u).
+
+        y(1 − y) = sech²u / 4, so that y is Beta(γ/2, γ/2).
+        """
         if (gamma != 1.0).any():
             return np.asarray(0.5 * logit(random.beta(0.5 * gamma, 0.5 * gamma, (n, len(gamma)))))
         return np.asarray(np.log(np.tan(0.5 * pi * random.uniform(1e-16, 1.0 - 1e-16, (n, len(gamma))))))

@@ -1,4 +1,4 @@
-"""Student's t."""
+"""Student's t density."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from herdcli.schema import Array
 
 
 class StudentExpert(Expert):
-    """E(u) = log(1 + u²): Student's t with ν = 2γ − 1 degrees of freedom, scaled by 1/√ν.
+    """The density with E(u) = log(1 + u²): Student's t with ν = 2γ − 1 degrees of freedom, scaled by 1/√ν.
 
     Source: Teh (2003), eq. 4.43; Hinton & Teh (2001) for the degrees of freedom.
     """
@@ -31,12 +31,12 @@ class StudentExpert(Expert):
         return np.asarray(2.0 * (1.0 - u * u) / (1.0 + u * u) ** 2)
 
     def log_z(self, gamma: Array) -> Array:
-        """log B(½, γ − ½), infinite for γ ≤ ½."""
+        """Return log B(½, γ − ½), infinite for γ ≤ ½."""
         # With u = tan θ, ∫ (1 + u²)^{−γ} du = ∫ cos^{2γ−2} θ dθ over (−π/2, π/2) = B(½, γ − ½) = √π Γ(γ − ½)/Γ(γ).
         values = [0.5 * log(pi) + lgamma(g - 0.5) - lgamma(g) if g > 0.5 else np.inf for g in np.atleast_1d(gamma).tolist()]
         return np.array(values)
 
     def sample(self, random: np.random.Generator, n: int, gamma: Array) -> Array:
-        """u = z / √χ²_ν."""
+        """Sample u = z / √χ²_ν."""
         # t = z √ν/√χ²_ν has the density ∝ (1 + t²/ν)^{−(ν+1)/2}; u = t/√ν has (1 + u²)^{−γ} with γ = (ν + 1)/2.
         return np.asarray(random.standard_normal((n, len(gamma))) / np.sqrt(random.chisquare(2.0 * gamma - 1.0, (n, len(gamma)))))

@@ -1,1 +1,1 @@
-"""Filters that `herd ica` learns: their convention, spectra, and how near they come to the true ones."""
+"""Properties of the filters that `herd ica` learns: their convention, spectra, and distance from the true filters."""

@@ -1,4 +1,4 @@
-"""How far a product of an unmixing and a mixing matrix is from a scaled permutation: the Amari distance."""
+"""The Amari distance: how far the product of an unmixing and a mixing matrix is from a scaled permutation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from herdcli.schema import Array
 
 
 def amari_distance(product: Array, *, squared: bool = False) -> float:
-    """Σ_ij |p_ij| / max_k |p_ik| + |p_ij| / max_k |p_kj| − 2N of P (N, N), from 0 to 2N(N − 1).
+    """Return Σ_ij |p_ij| / max_k |p_ik| + |p_ij| / max_k |p_kj| − 2N of P (N, N), from 0 to 2N(N − 1).
 
-    product  unmixing @ mixing: 0 exactly where each output is one source, whatever their order and scale.
-    squared  |p_ij|² instead of |p_ij|, and the sum over 2N: another definition in use, which weighs small errors less.
-    Scales of single outputs do not matter at 0 and weigh the second sum elsewhere, as in the definition.
-    inf where a row or a column is all 0, or the matrix is not finite.
+    product  unmixing @ mixing: the distance is exactly 0 if each output is one source, in any order and scale.
+    squared  |p_ij|² instead of |p_ij|, and the sum over 2N: another common definition, which gives small errors less weight.
+    Scales of single outputs do not matter at 0 and weight the second sum otherwise, as in the definition.
+    Returns inf if a row or a column is all 0, or the matrix is not finite.
     Source: Amari, Cichocki & Yang (1996); Teh (2003), sec. 4.6, with 2N instead of its 2N².
     """
     size = np.abs(product)

@@ -1,8 +1,8 @@
 """The order and the signs of filters, so that reruns and machines agree: descending power, largest entry positive.
 
-The power of output i is the variance it puts into the raw rows, Var(u_i) |b_i|² with b_i column i of the basis; neither the
-filter's scale nor the units of u matter to it.  The sign makes the entry of J_i @ whitening.forward largest in size
-positive.  The filters of a topographic map stay where they are on its grid.
+The power of output i is the variance it contributes to the raw rows, Var(u_i) |b_i|² with b_i column i of the basis; it depends neither
+on the filter's scale nor on the units of u.  The sign makes the entry of J_i @ whitening.forward with the largest magnitude
+positive.  The filters of a topographic map keep their positions on its grid.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from herdcli.numerics.block_statistics import BlockSource, Map, RowBlock, RowRea
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-SMALLEST = 1e-150  # variance that an output is divided by
+SMALLEST = 1e-150  # least variance by which an output is divided
 
 
 @dataclass(frozen=True)
 class OutputMoments:
-    """Variance (M,) and excess kurtosis (M,) of outputs over all rows, and E log cosh of the standardised ones."""
+    """Variance (M,) and excess kurtosis (M,) of outputs over all rows, and E log cosh of the standardised outputs."""
 
     variance: Array
     kurtosis: Array
@@ -28,7 +28,7 @@ class OutputMoments:
 
 @dataclass(frozen=True)
 class _PowerSums(Statistics):
-    """Σ u² and Σ u⁴ of the outputs of a block."""
+    """The sums Σ u² and Σ u⁴ of the outputs of a block."""
 
     J: Array
 
@@ -39,7 +39,7 @@ class _PowerSums(Statistics):
 
 @dataclass(frozen=True)
 class _LogCoshSums(Statistics):
-    """Σ log cosh of the outputs of a block, each over its `scale` (M,)."""
+    """The sum Σ log cosh of the outputs of a block, each divided by its `scale` (M,)."""
 
     J: Array
     scale: Array
@@ -50,7 +50,10 @@ class _LogCoshSums(Statistics):
 
 
 def output_moments(Z: Array | RowReader, J: Array, map: Map = map, elsewhere: BlockSource | None = None) -> OutputMoments:
-    """Of the outputs J z of centred rows Z (n, D), in memory or read block by block.      elsewhere  their blocks with other processes."""
+    """Return the moments of the outputs J z of centred rows Z (n, D), in memory or read block by block.
+
+    elsewhere  the blocks of the rows, if other processes hold them.
+    """
     source, n = elsewhere or row_blocks(Z), len(Z) if isinstance(Z, np.ndarray) else Z.count
     J = np.asarray(J, dtype=np.float64)
     sums = total_statistics(source, _PowerSums(J), map)
@@ -61,13 +64,13 @@ def output_moments(Z: Array | RowReader, J: Array, map: Map = map, elsewhere: Bl
 
 
 def raw_power(variance: Array, basis: Array) -> Array:
-    """Variance (M,) that each output puts into the raw rows.      basis  (C, M)."""
+    """Return the variance (M,) that each output contributes to the raw rows.      basis  (C, M)."""
     result: Array = variance * (basis**2).sum(axis=0)
     return result
 
 
 def filter_order(unmixing: Array, power: Array, *, keep_order: bool = False) -> tuple[Array, Array]:
-    """(order (M,), signs (M,)): take filters[order] * signs[:, None].      unmixing  (M, C), filters on raw rows."""
+    """Return (order (M,), signs (M,)), to be used as filters[order] * signs[:, None].      unmixing  (M, C), filters on raw rows."""
     order = np.arange(len(power)) if keep_order else np.argsort(-power, kind="stable")
     rows = unmixing[order]
     largest = rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)]
@@ -75,18 +78,18 @@ def filter_order(unmixing: Array, power: Array, *, keep_order: bool = False) -> 
 
 
 def kurtosis_error(n: int) -> float:
-    """The standard error √(24/n) of the excess kurtosis of n independent Gaussian rows."""
+    """Return the standard error √(24/n) of the excess kurtosis of n independent Gaussian rows."""
     return float(np.sqrt(24.0 / n))
 
 
 def looks_gaussian(moments: OutputMoments, n: int, sigmas: float = 4.0) -> Array:
-    """(M,) booleans: neither kurtosis nor E log cosh of an output is told from a Gaussian's at so many standard errors.
+    """Return (M,) booleans: neither kurtosis nor E log cosh of an output differs from a Gaussian's by `sigmas` standard errors.
 
-    E log cosh is 0.374567 and what of log cosh u
-    varies apart from u², whose mean is the variance, has standard deviation 0.07955.
+    For a Gaussian E log cosh is 0.374567, and the part of log cosh u that varies apart from u², whose mean is the variance,
+    has standard deviation 0.07955.
     """
-    # Dividing by the rows' own deviation moves the mean of log cosh by −½ E[u tanh u] (mean of u² − 1), and E[u tanh u] = E sech² u =
-    # 0.605706.  What is left is log cosh u − 0.374567 − 0.302853 (u² − 1), with the standard deviation 0.0795489.
+    # Division by the rows' own deviation moves the mean of log cosh by −½ E[u tanh u] (mean of u² − 1), and E[u tanh u] = E sech² u =
+    # 0.605706.  The remainder is log cosh u − 0.374567 − 0.302853 (u² − 1), with standard deviation 0.0795489.
     contrast_error = 0.0795489 / np.sqrt(n)
     result: Array = (np.abs(moments.kurtosis) < sigmas * kurtosis_error(n)) & (
         np.abs(moments.log_cosh - 0.3745672) < sigmas * contrast_error

@@ -1,4 +1,4 @@
-"""Filters of signals in frequency and time: power spectra, envelopes, and the tiling of the plane of both."""
+"""Filters of signals in frequency and time: power spectra, envelopes, and the tiling of the time–frequency plane."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from herdcli.schema import Array
 
-TIME_GAP, FREQUENCY_GAP = 6, 3  # gaps shorter than this are filled
+TIME_GAP, FREQUENCY_GAP = 6, 3  # largest gaps that are filled, exclusive
 
 
 def power_spectra(filters: Array) -> Array:
-    """|FFT|² of filters (M, P) of signals, (M, P // 2 + 1), at k/P cycles per sample."""
+    """Return |FFT|² of filters (M, P) of signals, (M, P // 2 + 1), at k/P cycles per sample."""
     return np.asarray(np.abs(np.fft.rfft(filters, axis=1)) ** 2)
 
 
 def signal_envelopes(filters: Array) -> Array:
-    """Absolute value of the analytic signal (M, P): the filter and its Hilbert transform as one complex number."""
+    """Return the absolute value of the analytic signal (M, P): the filter and its Hilbert transform as one complex number."""
     length = filters.shape[1]
     weight = np.zeros(length)
     weight[0] = 1.0
@@ -29,7 +29,7 @@ def signal_envelopes(filters: Array) -> Array:
 
 
 def above_half_peak(rows: Array, gap: int) -> Array:
-    """Where each row (P,) of rows is above half its peak, gaps of fewer than `gap` entries between such places filled; bool."""
+    """Return a mask of the entries of each row (P,) above half its peak, with gaps of fewer than `gap` entries filled."""
     result: Array = rows > 0.5 * rows.max(axis=1, keepdims=True)
     for row in result:
         places = np.flatnonzero(row)
@@ -40,9 +40,9 @@ def above_half_peak(rows: Array, gap: int) -> Array:
 
 
 def time_frequency_power(filters: Array) -> Array:
-    """Power of filters (M, P) over frequency and time, (P // 2 + 1, P).
+    """Return the power of filters (M, P) over frequency and time, (P // 2 + 1, P).
 
-    Each filter puts its total power where both its squared envelope and its spectrum are above half their peaks.
+    Each filter adds its total power wherever both its squared envelope and its spectrum are above half their peaks.
     Source: Teh (2003), fig. 4.8.
     """
     when = above_half_peak(signal_envelopes(filters) ** 2, TIME_GAP)

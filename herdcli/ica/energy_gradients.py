@@ -30,9 +30,9 @@ def contrastive_gradients(
     def part(start: int) -> tuple[Array, Array, int]:
         chosen = slice(start, start + size)
         z, moved = rows[chosen], 0
-        # The gradient of the likelihood is E_model[∂E/∂θ] − E_rows[∂E/∂θ] (Teh 2003, eq. 4.30).  Contrastive divergence uses the rows after
-        # a few moves of the chain as samples of the model (eq. 4.32, 4.33); each chain begins at a row of the first mean, so that parts that do
-        # not move cancel.
+        # The gradient of the likelihood is E_model[∂E/∂θ] − E_rows[∂E/∂θ] (Teh 2003, eq. 4.30).  Contrastive divergence uses the rows
+        # after a few moves of the chain as samples of the model (eq. 4.32, 4.33).  Each chain begins at a row of the first mean, so that
+        # parts that do not move cancel.
         before, now = energy.parameters(z, learned), energy.energy(z)
         for momentum, uniform in zip(momenta[:, chosen], uniforms[:, chosen], strict=True):
             z, now, accepted = hmc.propose_moves(energy, z, now, momentum, uniform, epsilon, settings.leapfrog)

@@ -1,9 +1,7 @@
-"""Sums of blocks of rows, of which `herdcli.regression.least_squares_sums` makes a regression; quick to import, as a shard without rows is
-to make.
+"""Sums of blocks of rows, from which `herdcli.regression.least_squares_sums` fits a regression.  Quick to import, for empty shards.
 
-A block is 4,096 rows counted from row 0, of which the training rows are summed up, in the fixed tree of `numerics.block_statistics`.  Rows
-are
-u = (x − c, 1, y − offset − the pilot's prediction), with c the means and the pilot a fit of the first block, so that the sums lose no
+A block is 4,096 rows counted from row 0.  Its training rows are summed, in the fixed tree of `numerics.block_statistics`.  Rows enter as
+u = (x − c, 1, y − offset − the pilot's prediction), with c the means and the pilot a fit of the first block.  So the sums lose no
 digits where columns are far from 0 or the target is close to its prediction.
 """
 
@@ -23,14 +21,16 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array
 from herdcli.shards import Shard
 
-ROBUST = 24  # columns up to which products of four are summed up: 351² numbers
-HELD = 100_000  # rows for evaluation that stay with the model, evenly spread over more
+ROBUST = 24  # number of columns up to which products of four entries are summed: 351² numbers
+HELD = 100_000  # evaluation rows that stay with the model; of more rows, evenly spaced ones
 
 
 @dataclass(frozen=True)
 class RegressionBlock:
-    """Rows from number `first` on: X (m, D), target and offset (m,), weights (m,), split (m,): 0 train; `evaluation_mask`: which are held
-    out."""
+    """Rows from index `first` on: X (m, D), target and offset (m,), weights (m,), and split (m,), 0 for training.
+
+    kept  the rows kept for evaluation, see `evaluation_mask`.
+    """
 
     first: int
     X: Array
@@ -43,18 +43,18 @@ class RegressionBlock:
 
 @dataclass(frozen=True)
 class PilotFit:
-    """Where rows are looked at from.  centre (D,); theta (D + 1,), the intercept at the centre last."""
+    """The centre and the preliminary fit that are subtracted from rows.  centre (D,); theta (D + 1,), the intercept at the centre last."""
 
     centre: Array
     theta: Array
 
     @classmethod
     def none(cls, columns: int) -> PilotFit:
-        """Of whoever has no rows to look at."""
+        """Return the pilot of a process that has no rows: all 0."""
         return cls(np.zeros(columns), np.zeros(columns + 1))
 
     def entries(self, block: RegressionBlock) -> Array:
-        """u (m, D + 2) of the rows of a block."""
+        """Return u (m, D + 2) of the rows of a block."""
         u = np.empty((len(block.X), block.X.shape[1] + 2))
         u[:, :-2] = block.X - self.centre
         u[:, -2] = 1.0
@@ -64,7 +64,7 @@ class PilotFit:
 
 @dataclass(frozen=True)
 class PartialSums:
-    """Sums of some training rows of weight above 0, and the rows beside them that are kept for evaluation."""
+    """The sums of some training rows of positive weight, and the rows kept for evaluation."""
 
     rows: int
     second: Array = array("q q", "Σ w u u'", kind="f", finite=True)
@@ -79,7 +79,7 @@ class PartialSums:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionShard(Shard):
-    """Sums of some of the units, and what all shards of a run have alike.  weighted  whether rows have weights."""
+    """The sums of some units, and the fields that all shards of a run have in common.  weighted  whether rows have weights."""
 
     parts: list[PartialSums]
     target: str
@@ -90,7 +90,7 @@ class RegressionShard(Shard):
     weight_kind: str = "precision"
 
     def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for sums of other columns than its own."""
+        """Raise DataError for an invalid shard, or for sums of other columns than its own."""
         super().validate()
         columns = len(self.centre)
         if len(self.pilot) != columns + 1 or (self.names is not None and len(self.names) != columns):
@@ -105,17 +105,17 @@ class RegressionShard(Shard):
 
 
 def product_indices(entries: int) -> tuple[Array, Array]:
-    """Which two entries each product is of, a ≤ b, (t,) each."""
+    """Return the indices a ≤ b, (t,) each, of the two entries of each product."""
     a, b = np.triu_indices(entries)
     return a, b
 
 
 def pilot_fit(head: RegressionBlock) -> PilotFit:
-    """From the rows of the first block, whatever part they are of."""
+    """Return the pilot fit of all rows of the first block, whatever their split."""
     from herdcli.regression.fit import solve_symmetric
 
     low, mean = head.X.min(axis=0), head.X.mean(axis=0)
-    # what a column of one value is less its mean may be the mean's rounding; less itself it is 0
+    # a constant column minus its mean may leave a rounding error; minus its own value it is 0
     centre = np.where(low == head.X.max(axis=0), low, mean)
     columns, level = len(centre), (head.y - head.offset).mean()
     begun = PilotFit(centre, np.append(np.zeros(columns), level))
@@ -123,12 +123,12 @@ def pilot_fit(head: RegressionBlock) -> PilotFit:
         return begun
     u = begun.entries(head)
     gram = u.T @ u
-    # Least squares of the residuals: (Z'Z)⁻¹ Z'r, added to what they are residuals of.
+    # Least squares on the residuals: (Z'Z)⁻¹ Z'r is added to the coefficients that they are residuals of.
     return replace(begun, theta=begun.theta + solve_symmetric(gram[:-1, :-1], gram[:-1, -1]))
 
 
 def block_sums(block: RegressionBlock, of: PilotFit, weight_kind: str = "precision") -> PartialSums:
-    """The sums of a block.  Raises DataError for weights and targets that cannot be summed up."""
+    """Return the sums of a block.  Raises DataError for invalid weights and targets."""
     _check_block(block)
     train = (block.split == 0) & (True if block.weight is None else block.weight > 0)
     own = replace(block, X=block.X[train], y=block.y[train], offset=block.offset[train])
@@ -142,7 +142,7 @@ def block_sums(block: RegressionBlock, of: PilotFit, weight_kind: str = "precisi
     fourth = np.zeros((size, size))
     if size:
         v = weighted[:, a] * u[:, b]
-        # w rows alike have w times the products of one of them.
+        # w equal rows have w times the products of one of them.
         fourth = v.T @ (v if weight_kind != "frequency" or train_weight is None else u[:, a] * u[:, b])
     held = block.kept & (True if block.weight is None else block.weight > 0)
     weight = np.ones(int(held.sum())) if block.weight is None else block.weight[held]
@@ -161,14 +161,14 @@ def _check_block(block: RegressionBlock) -> None:
 
 
 def evaluation_mask(split: Array) -> Array:
-    """Which rows (n,) bool are kept for evaluation: those of split 1 and 2, or HELD of them, evenly spread."""
+    """Return a mask (n,) bool of the rows kept for evaluation: those of split 1 and 2, or HELD of them, evenly spaced."""
     found = np.zeros(len(split), dtype=bool)
     found[thin_rows((split == 1) | (split == 2), HELD)] = True
     return found
 
 
 def add_parts(parts: Iterable[PartialSums]) -> PartialSums:
-    """All parts in their order, sums in the fixed tree."""
+    """Return the sum of all parts in their order, with sums in the fixed tree."""
     logarithms = list[float]()
 
     def watched() -> Iterable[PartialSums]:
@@ -183,14 +183,14 @@ def add_parts(parts: Iterable[PartialSums]) -> PartialSums:
 
 @dataclass
 class SummationState(PartialState):
-    """The units so far."""
+    """The sums of the units so far."""
 
     parts: list[PartialSums]
 
 
 @dataclass(frozen=True)
 class Summation(UnitRun[SummationState]):
-    """The sums of units of these numbers, as an algorithm."""
+    """The sums of the given units, as an algorithm."""
 
     source: RowSource
     pilot: PilotFit
@@ -199,13 +199,13 @@ class Summation(UnitRun[SummationState]):
     state = SummationState  # the type of its states
 
     def part(self, own: range) -> PartialSums:
-        """The sums of a unit."""
+        """Return the sums of a unit."""
         return add_parts(
             process_blocks(self.source, own, partial(block_sums, weight_kind=self.weight_kind), self.pilot, self.map, self.layout.at_once)
         )
 
     def memory(self) -> int:
-        """Of the rows at work and the sums in the tree."""
+        """Return the bytes of the rows being processed and the sums in the tree."""
         q = self.layout.columns + 2
         sums = q * q + (product_indices(q)[0].size ** 2 if self.layout.columns <= ROBUST else 0)
         return super().memory() + 8 * sums * (len(self.units) + self.layout.size.bit_length())

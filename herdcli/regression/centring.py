@@ -1,4 +1,4 @@
-"""Columns far from 0, less a centre: beside the intercept they are all but constant, and their squares hold no digit of how they vary."""
+"""Centring of columns far from 0: next to the intercept they are almost constant, and their squares lose the digits of their variation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from herdcli.numerics.block_statistics import BLOCK
 from herdcli.schema import Array
 
-FAR = 1e4  # standard deviations that the mean of a column is from 0; the square of this is what the sums of squares lose of their 16 digits
-CONSTANT = 1e-10  # of the mean, below which a column varies by its rounding alone
+FAR = 1e4  # distance of a column's mean from 0, in standard deviations; sums of squares lose the square of this from their 16 digits
+CONSTANT = 1e-10  # relative to the mean; a column that varies less varies by rounding alone
 
 
 def find_centre(X: Array, chosen: Array) -> Array | None:
-    """The centre (D,) of those rows X (n, D) that are chosen (n,): the means of columns far from 0, 0 for others; None where none is."""
+    """Return the centre (D,) of the chosen (n,) rows X (n, D): means of columns far from 0, 0 for others; None if no column is far."""
     count = max(int(chosen.sum()), 1)
-    # Two passes over a few rows at a time: of columns far from 0 the squares say nothing, and a copy of all rows is large.
+    # Two passes over a few rows at a time: squares of columns far from 0 are useless, and a copy of all rows is large.
     parts = [slice(start, start + BLOCK) for start in range(0, len(X), BLOCK)]
     mean = sum(X[part][chosen[part]].sum(axis=0) for part in parts) / count
     deviation = np.sqrt(sum(np.square(X[part][chosen[part]] - mean).sum(axis=0) for part in parts) / count)
@@ -23,14 +23,14 @@ def find_centre(X: Array, chosen: Array) -> Array | None:
 
 
 def centre_coefficients(theta: Array, centre: Array) -> Array:
-    """θ (K, p) at the centre, the intercept last, as that of the columns as they are: α = a − c'β."""
+    """Return coefficients θ (K, p) at the centre, the intercept last, as those of the original columns: α = a − c'β."""
     found = theta.copy()
     found[:, -1] -= theta[:, :-1] @ centre
     return found
 
 
 def uncentring_matrix(outputs: int, centre: Array) -> Array:
-    """(K p, K p): what `centre_coefficients` multiplies θ by."""
+    """Return the matrix (K p, K p) by which `centre_coefficients` multiplies θ."""
     one = np.eye(len(centre) + 1)
     one[-1, :-1] = -centre
     return np.kron(np.eye(outputs), one)

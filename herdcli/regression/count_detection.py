@@ -1,4 +1,4 @@
-"""Whether whole numbers in a target are counts or names of classes."""
+"""Detection of counts: whether whole numbers in a target are counts or codes of classes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from scipy.special import fdtrc, gammaln, xlogy
 
 from herdcli.schema import Array
 
-CLASS_NAMES = ("label", "labels", "class", "classes")  # columns whose numbers are names, whatever they look like
-LARGEST = 10_000  # number that is taken for a count
-NEAR = 0.1  # of the mean, that the least count may be from 0
-LEAST_VALUES = 4  # different ones, below which whole numbers are names of classes
-LEVEL = 0.05  # of the test that columns follow the order of the numbers
+CLASS_NAMES = ("label", "labels", "class", "classes")  # columns whose numbers are classes, whatever they look like
+LARGEST = 10_000  # largest number that is accepted as a count
+NEAR = 0.1  # largest distance of the least count from 0, relative to the mean
+LEAST_VALUES = 4  # number of distinct values below which whole numbers are codes of classes
+LEVEL = 0.05  # level of the test that columns follow the order of the numbers
 
 
 def is_whole(y: Array) -> bool:
-    """Whether all values are whole numbers, none below 0."""
+    """Return whether all values are non-negative whole numbers."""
     return bool((y >= 0).all() and (y == np.floor(y)).all())
 
 
 def may_be_counts(y: Array) -> bool:
-    """Whether whole numbers (n,) begin near 0 and have several values of which the largest is rare."""
+    """Return whether whole numbers (n,) begin near 0 and have several values of which the largest is rare."""
     if not is_whole(y) or y.max() > LARGEST or y.min() > max(1.0, NEAR * float(y.mean())):
         return False
     frequency = np.bincount(y.astype(np.int64))
@@ -28,10 +28,10 @@ def may_be_counts(y: Array) -> bool:
 
 
 def look_like_counts(y: Array) -> bool:
-    """Whether whole numbers (n,) from 0 on look like counts: a law of counts describes them better than a share for each number.
+    """Return whether whole numbers (n,) from 0 look like counts: a count distribution fits better than a probability per number.
 
-    The law is the negative binomial of their mean and variance, or Poisson's where they vary no more than that.  BIC decides, so that the
-    number of shares counts; codes of classes lack the tail that every law of counts has.
+    The count distribution is the negative binomial of their mean and variance, or Poisson's if they vary no more than that.  BIC decides,
+    so that the number of probabilities matters; codes of classes lack the tail that every count distribution has.
     """
     if not may_be_counts(y) or y.min() > 0:
         return False
@@ -44,7 +44,7 @@ def look_like_counts(y: Array) -> bool:
 
 
 def _log_count_probabilities(k: Array, mean: float, variance: float) -> tuple[Array, int]:
-    """The log-probabilities (m,) of counts (m,) under the law of a mean and a variance, and how many parameters it has."""
+    """Return log-probabilities (m,) of counts (m,) under the distribution with this mean and variance, and its number of parameters."""
     if variance <= mean * (1 + 1e-9):
         return k * np.log(mean) - mean - gammaln(k + 1), 1
     size = mean * mean / (variance - mean)
@@ -54,12 +54,12 @@ def _log_count_probabilities(k: Array, mean: float, variance: float) -> tuple[Ar
 
 
 def is_unordered(X: Array, y: Array) -> bool:
-    """Whether the columns of X (n, D) contradict that whole numbers y (n,) are counts, at a level of .05.
+    """Return whether the columns of X (n, D) contradict that whole numbers y (n,) are counts, at a level of .05.
 
-    The mean of a column over the rows of each count rises or falls with the counts where they follow a generalised linear model.  Over
-    the rows of each class it goes up and down with their codes, though codes in the order of frequencies are distributed as counts.
-    The squares that the best monotone means leave, beside those within classes, are compared with F for the number of values less two,
-    which is more than they have degrees of freedom; columns by Bonferroni's inequality.
+    Under a generalised linear model, the mean of a column over the rows of each count rises or falls with the counts.  Over
+    the rows of each class it goes up and down with their codes, though codes in the order of frequencies are distributed like counts.
+    The residual squares of the best monotone means, relative to those within classes, are compared with F for the number of values less 2,
+    which is more than their degrees of freedom; columns by Bonferroni's inequality.
     Source: Barlow, Bartholomew, Bremner & Brunk (1972), ch. 3; lack of fit against replicates.
     """
     values, place, count = np.unique(y, return_inverse=True, return_counts=True)
@@ -77,7 +77,7 @@ def is_unordered(X: Array, y: Array) -> bool:
 
 
 def _left_by_rising(mean: Array, count: Array) -> float:
-    """The weighted squares that the rising sequence nearest to means (K,) leaves; pool adjacent violators."""
+    """Return the weighted residual squares of the rising sequence nearest to means (K,), by pooling adjacent violators."""
     pools: list[tuple[float, float]] = []  # value and weight
     sizes: list[int] = []
     for value, weight in zip(mean.tolist(), count.tolist(), strict=True):

@@ -1,9 +1,9 @@
-"""Generalised least squares: errors whose covariance σ²Ω is not σ²I, by rows that are made to have independent errors.
+"""Generalised least squares: errors with covariance σ²Ω, by a transformation to rows with independent errors.
 
-With Ω = L L', the rows L⁻¹X, L⁻¹1, L⁻¹y have errors σ²I, and least squares of these is (X'Ω⁻¹X)⁻¹X'Ω⁻¹y (Makin, eq. 5.9, with rows for
-columns).  Ω is given, or of a form whose parameters are estimated by restricted maximum likelihood (feasible generalised least squares),
-which is that of the residuals alone: −2 log p = (n − p) log σ² + RSS/σ² + log|Ω| + log|X'Ω⁻¹X|.  What the estimates do to the errors of
-coefficients stands in `herdcli.regression.small_sample_correction`.
+With Ω = L L', the rows L⁻¹X, L⁻¹1, L⁻¹y have errors σ²I, and their least squares is (X'Ω⁻¹X)⁻¹X'Ω⁻¹y (Makin, eq. 5.9, with rows for
+columns).  Ω is given, or has a form whose parameters are estimated by restricted maximum likelihood (feasible generalised least squares),
+the likelihood of the residuals alone: −2 log p = (n − p) log σ² + RSS/σ² + log|Ω| + log|X'Ω⁻¹X|.  The effect of the estimates on the
+errors of coefficients is in `herdcli.regression.small_sample_correction`.
 
     ar1        Ω_st = ρ^|s − t| for steps s, t of a sequence, rows left out counting as steps
     variance   Ω_nn = exp(z_n'γ), the log of the variance linear in columns (Harvey 1976)
@@ -30,44 +30,45 @@ from herdcli.regression.small_sample_correction import CovarianceUncertainty, co
 from herdcli.schema import Array
 
 NAMES = ("ar1", "variance", "given")
-GRID = np.tanh(np.linspace(-4, 4, 33))  # correlations between which the best one is looked for
-BEND, STEP = 1e-2, 1e-3  # in artanh ρ, over which second and first differences are taken
-LEAST_INFORMATION = 0.25  # on artanh ρ, of a likelihood that is all but flat
-ROUNDS = 200  # of mean and variance in turn
-SETTLED = 1e-9  # of the logarithms of the variances, which such a round changes, at least
-LEAST_SHARE = 1e-6  # of its own error that a row of full leverage leaves
+GRID = np.tanh(np.linspace(-4, 4, 33))  # correlations at which the likelihood is evaluated first
+BEND, STEP = 1e-2, 1e-3  # steps in artanh ρ for second and first differences
+LEAST_INFORMATION = 0.25  # least information on artanh ρ, for an almost flat likelihood
+ROUNDS = 200  # largest number of alternations between mean and variance
+SETTLED = 1e-9  # least change of the logarithms of the variances at which the alternation continues
+LEAST_SHARE = 1e-6  # least share of its own error that remains in a row of full leverage
 SYMMETRY = 1e-8
-EXACT = 1e-24  # of the target's sum of squares, below which nothing is left to have a covariance
+EXACT = 1e-24  # relative to the target's sum of squares: with smaller residuals there is no covariance to estimate
 
 
 @dataclass(frozen=True)
 class LeastSquaresColumns:
-    """What least squares takes: X (n, D), the intercept's column (n,), target less offset (n,)."""
+    """The columns of a least-squares problem: X (n, D), the intercept's column (n,), and target less offset (n,)."""
 
     X: Array
     one: Array
     y: Array
 
     def problem(self) -> RegressionProblem:
-        """Least squares with the intercept among the columns."""
+        """Return the least-squares problem with the intercept among the columns."""
         rows = np.column_stack([self.X, self.one, self.y, np.zeros(len(self.y))])
         return RegressionProblem(RowTable(rows), Gaussian(), 1, self.X.shape[1], constant=True)
 
     def scaled(self, factor: Array) -> LeastSquaresColumns:
-        """Rows times factor (n,)."""
+        """Return the rows times factor (n,)."""
         return LeastSquaresColumns(self.X * factor[:, None], self.one * factor, self.y * factor)
 
     def map_columns(self, change: Callable[[Array], Array]) -> LeastSquaresColumns:
-        """Columns after a linear map of each."""
+        """Return the columns after applying a linear map to each."""
         found = change(np.column_stack([self.X, self.one, self.y]))
         return LeastSquaresColumns(found[:, :-2], found[:, -2].copy(), found[:, -1].copy())
 
 
 @dataclass(frozen=True)
 class WhitenedRows:
-    """Rows with independent errors.  log_determinant  log|Ω|.  parameters  how many of Ω's were estimated.
+    """Rows transformed to have independent errors.
 
-    correlation  ρ of ar1.  gamma (D + 1,)  of variance, the constant last.  uncertainty  of the estimates.
+    log_determinant  log|Ω|.  parameters  number of estimated parameters of Ω.  correlation  ρ of ar1.
+    gamma (D + 1,)  of variance, the constant last.  uncertainty  of the estimates.
     """
 
     columns: LeastSquaresColumns
@@ -80,17 +81,17 @@ class WhitenedRows:
 
 @dataclass(frozen=True)
 class TimeSteps:
-    """Rows in time: the sequence (n,) and the step within it (n,) of each."""
+    """The position of rows in time: the sequence (n,) and the step within it (n,) of each row."""
 
     sequence: Array
     step: Array
 
     def only(self, chosen: Array) -> TimeSteps:
-        """Some of the rows; those between are steps as before."""
+        """Return some of the rows; the rows between them still count as steps."""
         return TimeSteps(self.sequence[chosen], self.step[chosen])
 
     def ordered(self) -> tuple[Array, Array]:
-        """Rows sequence by sequence in time (n,), and the steps since the row before (n,), 0 where a sequence begins."""
+        """Return the row order by sequence and time (n,), and the steps since the previous row (n,), 0 at the beginning of a sequence."""
         order = np.lexsort((self.step, self.sequence))
         gap = np.zeros(len(order), dtype=np.int64)
         gap[1:] = np.where(np.diff(self.sequence[order]) == 0, np.diff(self.step[order]), 0)
@@ -98,7 +99,10 @@ class TimeSteps:
 
 
 def last_observed_before(steps: TimeSteps, values: Array, known: Array) -> tuple[Array, Array]:
-    """Values (n, c) of the last row before each in its sequence that is known (n,), and the steps since (n,); 0 and 0 where none is."""
+    """Return values (n, c) of the last earlier row in each row's sequence that is known (n,), and the steps since (n,).
+
+    Both are 0 if there is none.
+    """
     order, _ = steps.ordered()
     place = np.arange(len(order))
     last = np.maximum.accumulate(np.where(known[order], place, -1))
@@ -111,10 +115,10 @@ def last_observed_before(steps: TimeSteps, values: Array, known: Array) -> tuple
 
 
 def whiten_ar1(columns: LeastSquaresColumns, steps: TimeSteps, correlation: float) -> WhitenedRows:
-    """Rows less what the row before them foretells.
+    """Return the rows less their prediction from the previous row.
 
-    Of errors with Cov(e_s, e_t) = ρ^|s − t|, e_t given those before is N(ρ^g e_{t−g}, 1 − ρ^{2g}), g being the steps since the last row
-    that is there; so (e_t − ρ^g e_{t−g}) / √(1 − ρ^{2g}) are independent with variance 1, and log|Ω| = Σ log(1 − ρ^{2g}).  With g = 1
+    With Cov(e_s, e_t) = ρ^|s − t|, e_t given the earlier errors is N(ρ^g e_{t−g}, 1 − ρ^{2g}), g being the steps since the last row
+    present.  So (e_t − ρ^g e_{t−g}) / √(1 − ρ^{2g}) are independent with variance 1, and log|Ω| = Σ log(1 − ρ^{2g}).  With g = 1
     these are Prais & Winsten's differences; without the first row Cochrane & Orcutt's.
     """
     order, gap = steps.ordered()
@@ -132,7 +136,7 @@ def whiten_ar1(columns: LeastSquaresColumns, steps: TimeSteps, correlation: floa
 
 
 def fit_ar1(columns: LeastSquaresColumns, steps: TimeSteps, map: Map = map) -> WhitenedRows:
-    """The rows whitened by the ρ of largest restricted likelihood, coefficients and σ² at their best for each ρ."""
+    """Return the rows whitened by the ρ that maximises the restricted likelihood, with the best coefficients and σ² for each ρ."""
     from scipy.optimize import minimize_scalar
 
     if not steps.ordered()[1].any():
@@ -144,7 +148,7 @@ def fit_ar1(columns: LeastSquaresColumns, steps: TimeSteps, map: Map = map) -> W
     def loss(z: float) -> float:
         found = whiten_ar1(centred, steps, float(np.tanh(z)))
         gram = _gram_matrix(found.columns, map)
-        # −2 log p at the best β and σ² = RSS/(n − p); without log|Ω| the rows could be shrunk to nothing.
+        # −2 log p at the best β and σ² = RSS/(n − p); without log|Ω| the rows could be shrunk to 0.
         own = found.log_determinant + float(np.linalg.slogdet(gram[np.ix_(chosen, chosen)])[1])
         return count * float(np.log(_residual_squares(gram))) + own
 
@@ -153,13 +157,13 @@ def fit_ar1(columns: LeastSquaresColumns, steps: TimeSteps, map: Map = map) -> W
     best = int(np.clip(np.argmin(tried), 1, len(GRID) - 2))
     found = minimize_scalar(loss, bounds=(grid[best - 1], grid[best + 1]), method="bounded", options={"xatol": 1e-10})
     z = float(found.x)
-    bend = (loss(z - BEND) - 2 * loss(z) + loss(z + BEND)) / (2 * BEND**2)  # of −log p: the information on z
+    bend = (loss(z - BEND) - 2 * loss(z) + loss(z + BEND)) / (2 * BEND**2)  # second derivative of −log p: the information on z
     made = whiten_ar1(columns, steps, float(np.tanh(z)))
     return replace(made, parameters=1, uncertainty=_uncertainty_ar1(centred, steps, z, 1 / max(bend, LEAST_INFORMATION), map))
 
 
 def _uncertainty_ar1(columns: LeastSquaresColumns, steps: TimeSteps, z: float, variance: float, map: Map) -> CovarianceUncertainty:
-    """Of z = artanh ρ, whose variance is known: slopes in z by differences, σ² at its best for each z."""
+    """Return the uncertainty of z = artanh ρ, whose variance is known, from differences in z with the best σ² for each z."""
     rows = np.column_stack([columns.X, columns.one])
     breads, sigmas, images = [], [], []
     for at in (z - STEP, z, z + STEP):
@@ -168,7 +172,7 @@ def _uncertainty_ar1(columns: LeastSquaresColumns, steps: TimeSteps, z: float, v
         breads.append(symmetric_inverse(gram[:-1, :-1]))
         sigmas.append(_residual_squares(gram))
         images.append(_precision_ar1(rows, steps, float(np.tanh(at))))
-    slope = (images[2] - images[0]) / (2 * STEP)  # of Ω⁻¹X, which is −Ω⁻¹Ω'Ω⁻¹X
+    slope = (images[2] - images[0]) / (2 * STEP)  # derivative of Ω⁻¹X, which is −Ω⁻¹Ω'Ω⁻¹X
     root = _transposed_root_ar1(slope, steps, float(np.tanh(z)))  # L'
     first, second = rows.T @ slope, root.T @ root
     spread = np.array([[variance]])
@@ -178,7 +182,7 @@ def _uncertainty_ar1(columns: LeastSquaresColumns, steps: TimeSteps, z: float, v
 
 
 def _root_ar1(steps: TimeSteps, correlation: float) -> tuple[Array, Array, Array]:
-    """Rows in time (n,), and L⁻¹ as its diagonal (n,) and what is left of it (n,), 0 where a sequence begins."""
+    """Return the time order of rows (n,), and L⁻¹ as its diagonal (n,) and subdiagonal (n,), 0 at the beginning of a sequence."""
     order, gap = steps.ordered()
     power = np.where(gap > 0, np.power(float(correlation), gap.astype(np.float64)), 0.0)
     diagonal = 1 / np.sqrt(1 - power * power)
@@ -186,7 +190,7 @@ def _root_ar1(steps: TimeSteps, correlation: float) -> tuple[Array, Array, Array
 
 
 def _precision_ar1(values: Array, steps: TimeSteps, correlation: float) -> Array:
-    """Ω⁻¹ (n, n) times values (n, c): L⁻ᵀ(L⁻¹ v), L⁻¹ having a diagonal and one line below it."""
+    """Return Ω⁻¹ (n, n) times values (n, c): L⁻ᵀ(L⁻¹ v), where L⁻¹ has a diagonal and one subdiagonal."""
     order, diagonal, below = _root_ar1(steps, correlation)
     Z = values[order]
     white = diagonal[:, None] * Z
@@ -199,7 +203,7 @@ def _precision_ar1(values: Array, steps: TimeSteps, correlation: float) -> Array
 
 
 def _transposed_root_ar1(values: Array, steps: TimeSteps, correlation: float) -> Array:
-    """L' (n, n) times values (n, c), of rows in time: L⁻ᵀ x = v is solved from the last row on."""
+    """Return L' (n, n) times values (n, c) of rows in time: L⁻ᵀ x = v is solved from the last row backwards."""
     from scipy.linalg import solve_banded
 
     order, diagonal, below = _root_ar1(steps, correlation)
@@ -209,7 +213,7 @@ def _transposed_root_ar1(values: Array, steps: TimeSteps, correlation: float) ->
 
 
 def independent_columns(gram: Array) -> Array:
-    """A largest set of columns (r,) of which none is a combination of others, by Cholesky's factor with pivots."""
+    """Return a largest set of linearly independent columns (r,), by Cholesky's factor with pivoting."""
     from scipy.linalg.lapack import dpstrf
 
     scale = 1 / np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
@@ -219,7 +223,7 @@ def independent_columns(gram: Array) -> Array:
 
 
 def residuals(columns: LeastSquaresColumns, map: Map = map) -> Array:
-    """Residuals (n,) of least squares.  Raises DataError where nothing is left."""
+    """Return the residuals (n,) of least squares.  Raises DataError if they are all 0."""
     theta = run_algorithm(NewtonDescent(columns.problem(), np.zeros((1, columns.X.shape[1] + 1)), map=map)).theta[0]
     rest: Array = columns.y - columns.X @ theta[:-1] - theta[-1] * columns.one
     if not float(rest @ rest) > EXACT * max(float(columns.y @ columns.y), 1e-300):
@@ -228,7 +232,7 @@ def residuals(columns: LeastSquaresColumns, map: Map = map) -> Array:
 
 
 def _gram_matrix(columns: LeastSquaresColumns, map: Map = map) -> Array:
-    """Products (p + 1, p + 1) of the columns, the intercept's, and the target's."""
+    """Return the products (p + 1, p + 1) of the columns, the intercept and the target."""
 
     def statistics(block: RowBlock) -> Sums:
         return {"gram": block.X.T @ block.X}
@@ -238,14 +242,14 @@ def _gram_matrix(columns: LeastSquaresColumns, map: Map = map) -> Array:
 
 
 def _residual_squares(gram: Array) -> float:
-    """The least Σ (y − Xβ − α)², which loses no digits where y is close to the residuals already."""
+    """Return the least Σ (y − Xβ − α)²; no digits are lost if y is already close to the residuals."""
     # min_β |y − Zβ|² = y'y − (Z'y)'(Z'Z)⁻¹Z'y.
     found = gram[-1, -1] - gram[:-1, -1] @ solve_symmetric(gram[:-1, :-1], gram[:-1, -1])
     return float(max(found, 1e-300))
 
 
 def whiten_by_covariance(columns: LeastSquaresColumns, covariance: Array) -> WhitenedRows:
-    """By a covariance (n, n).  Raises DataError unless it is symmetric and positive definite."""
+    """Return the rows whitened by a covariance (n, n).  Raises DataError unless it is symmetric and positive definite."""
     from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
     require_symmetric(covariance)
@@ -267,9 +271,9 @@ def require_symmetric(matrix: Array) -> None:
 
 
 def fit_variance_model(columns: LeastSquaresColumns, Z: Array, map: Map = map) -> WhitenedRows:
-    """By variances exp(z_n'γ), Z (n, q): mean and variance in turn, each at its best for the other, until the variances stand.
+    """Return the rows whitened by variances exp(z_n'γ), Z (n, q), fitted by alternating mean and variance until convergence.
 
-    Given γ, β is least squares with weights exp(−η), η = Zγ + γ₀, of whose hat matrix h is the diagonal.  The restricted likelihood has
+    Given γ, β is least squares with weights exp(−η), η = Zγ + γ₀; h is the diagonal of its hat matrix.  The restricted likelihood has
     its maximum in γ where Σ (e² exp(−η) − (1 − h)) z = 0: a gamma regression of e²/(1 − h) with weights 1 − h and a log link (Smyth 2002).
     """
     rest, gamma, eta = residuals(columns, map), None, np.zeros(len(Z))
@@ -287,14 +291,14 @@ def fit_variance_model(columns: LeastSquaresColumns, Z: Array, map: Map = map) -
 
 
 def _leverages(columns: LeastSquaresColumns, map: Map) -> Array:
-    """The diagonal (n,) of the hat matrix Z(Z'Z)⁻¹Z'."""
+    """Return the diagonal (n,) of the hat matrix Z(Z'Z)⁻¹Z'."""
     rows = np.column_stack([columns.X, columns.one])
     found: Array = ((rows @ symmetric_inverse(_gram_matrix(columns, map)[:-1, :-1])) * rows).sum(axis=1)
     return found
 
 
 def _uncertainty_variance(white: LeastSquaresColumns, Z: Array, map: Map) -> CovarianceUncertainty:
-    """Of γ and its constant, rows being those made independent: Ω_i = diag(z_i) Ω."""
+    """Return the uncertainty of γ and its constant, from the whitened rows: Ω_i = diag(z_i) Ω."""
     rows, parts = np.column_stack([white.X, white.one]), np.column_stack([Z, np.ones(len(Z))])
     bread, hat = symmetric_inverse(_gram_matrix(white, map)[:-1, :-1]), _leverages(white, map)
     first = np.stack([(rows * z[:, None]).T @ rows for z in parts.T])
@@ -307,7 +311,7 @@ def _uncertainty_variance(white: LeastSquaresColumns, Z: Array, map: Map) -> Cov
 
 
 def _log_variances(Z: Array, squared: Array, weight: Array, start: Array | None, map: Map) -> Array:
-    """γ (q + 1,), the constant last."""
+    """Return γ (q + 1,), the constant last."""
     table = RowTable(np.column_stack([Z, squared, np.zeros(len(Z))]), weight=weight)
     problem = RegressionProblem(table, family_by_name("gamma"), 1, Z.shape[1])
     begun = np.append(np.zeros(Z.shape[1]), np.log(squared.mean())) if start is None else start
@@ -316,13 +320,16 @@ def _log_variances(Z: Array, squared: Array, weight: Array, start: Array | None,
 
 
 def profile_log_likelihood(whitened: WhitenedRows, deviance: float) -> float:
-    """log p(y) at the best σ² of Ω: −½ (n log 2πσ² + n + log|Ω|), σ² = deviance/n, deviance being Σ of the whitened residuals' squares."""
+    """Return log p(y) at the best σ² for Ω: −½ (n log 2πσ² + n + log|Ω|), σ² = deviance/n.
+
+    deviance  Σ of the whitened residuals' squares.
+    """
     n = len(whitened.columns.y)
     return -0.5 * (n * float(np.log(2 * np.pi * max(deviance / n, 1e-300))) + n + whitened.log_determinant)
 
 
 def covariance_record(whitened: WhitenedRows, name: str, centre: Array | None = None) -> dict[str, Any]:
-    """What the artifact keeps of Ω.  centre  (D,) what its columns are less."""
+    """Return the artifact's fields about Ω.  centre  (D,) subtracted from its columns."""
     gamma = whitened.gamma if whitened.gamma is None or centre is None else centre_coefficients(whitened.gamma[None, :], centre)[0]
     correlation = float("nan") if whitened.correlation is None else whitened.correlation
     return {"gls": name, "correlation": correlation, "log_variance": gamma, "covariance_parameters": whitened.parameters}

@@ -1,6 +1,6 @@
-"""What the response of a generalised linear model follows, as a function of its linear predictor η.
+"""Families of generalised linear models: the distribution of the response as a function of its linear predictor η.
 
-A family gives, row by row, the loss −log p(y | η) without what does not depend on η, its slope in η and its expected curvature:
+For each row a family gives the loss −log p(y | η) up to a constant in η, its slope in η and its expected curvature:
 
     gaussian      ½ (y − η)²                    η − y                  1
     bernoulli     log(1 + e^η) − y η            μ − y                  μ (1 − μ)            μ = 1/(1 + e^−η)
@@ -30,8 +30,8 @@ from herdcli.schema import Array
 class Family(ABC):
     """A distribution and its link; η (m, K), y (m,).
 
-    name       as --family has it.
-    dispersed  whether there is a dispersion to estimate beside η.
+    name       the name in --family.
+    dispersed  whether there is a dispersion to estimate besides η.
     """
 
     name: str
@@ -39,42 +39,48 @@ class Family(ABC):
 
     @classmethod
     def make(cls, *, classes: int, symmetric: bool, scale: float) -> Family:
-        """The family for a response of so many classes, of families that have them, and of this scale, where it is known."""
+        """Return the family for a response with this number of classes or this known scale, if the family has them."""
         return cls()
 
     def totals(self, y: Array, weight: Array) -> Array:
-        """What `start` needs of a block's responses, summed over all blocks: Σ w and Σ w y."""
+        """Return the statistics of a block's responses that `start` needs, summed over all blocks: Σ w and Σ w y."""
         return np.array([weight.sum(), weight @ y])
 
     @abstractmethod
     def start(self, totals: Array) -> Array:
-        """The intercepts (K,) of a model without columns, or near them, from the sum of `totals` over all rows."""
+        """Return the approximate intercepts (K,) of a model without columns, from the sum of `totals` over all rows."""
 
     def firth_terms(self, eta: Array) -> tuple[Array, Array]:
-        """Of Firth's penalty: s (m,), the slope of log A″ in η, and −½ ds/dη (m,).  Raises IncompletePart for families without them."""
+        """Return the terms of Firth's penalty: s (m,), the slope of log A″ in η, and −½ ds/dη (m,).
+
+        Raises IncompletePart for families without them.
+        """
         raise IncompletePart(
             f"{self.name} lacks firth_terms", hint=f"leave firth out of its line, or define them in {type(self).__module__}"
         )
 
     @abstractmethod
     def require(self, y: Array) -> None:
-        """Raise DataError for values that it does not have."""
+        """Raise DataError for values outside the family's support."""
 
     @abstractmethod
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
-        """Loss (m,), slope (m, K) and curvature, (m, 1) or for softmax of K > 1 predictors (m, K) = π."""
+        """Return loss (m,), slope (m, K) and curvature, (m, 1) or for softmax of K > 1 predictors (m, K) = π."""
 
     @abstractmethod
     def mean(self, eta: Array) -> Array:
-        """E[y | η], (m, K)."""
+        """Return E[y | η], (m, K)."""
 
     @abstractmethod
     def deviance(self, eta: Array, y: Array) -> Array:
-        """Twice the log-likelihood that a row falls short of that of a model that fits it, (m,); in units of the dispersion."""
+        """Return the deviance of each row, (m,), in units of the dispersion.
+
+        It is twice the difference in log-likelihood from a model that fits the row exactly.
+        """
 
     @abstractmethod
     def log_likelihood(self, eta: Array, y: Array, dispersion: float | Array) -> Array:
-        """log p(y | η) in nats, (m,)."""
+        """Return log p(y | η) in nats, (m,)."""
 
 
 def _refuse_values(bad: Array, y: Array, what: str) -> None:
@@ -84,13 +90,13 @@ def _refuse_values(bad: Array, y: Array, what: str) -> None:
 
 
 def _log_mean(totals: Array) -> Array:
-    """(1,) log of the mean response, of half a row at least."""
+    """Return (1,) log of the mean response, taken to be at least that of half a row."""
     return np.asarray(np.log(np.maximum(totals[1:] / totals[0], 0.5 / totals[0])))
 
 
 @dataclass(frozen=True)
 class Gaussian(Family):
-    """Real responses."""
+    """The Gaussian family, for real responses."""
 
     name: str = "gaussian"
     dispersed: bool = True
@@ -103,7 +109,7 @@ class Gaussian(Family):
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         slope = eta - y[:, None]
-        # −log N(y; η, φ) in units of 1/φ.  The dispersion scales loss, slope and curvature alike: it drops out of the step (Makin, sec.
+        # −log N(y; η, φ) in units of 1/φ.  The dispersion scales loss, slope and curvature equally and cancels in the step (Makin, sec.
         # 5.1.1).
         return 0.5 * slope[:, 0] ** 2, slope, np.ones_like(eta)
 
@@ -121,7 +127,7 @@ class Gaussian(Family):
 
 @dataclass(frozen=True)
 class Bernoulli(Family):
-    """Responses 0 and 1."""
+    """The Bernoulli family, for responses 0 and 1."""
 
     name: str = "bernoulli"
     dispersed: bool = False
@@ -130,19 +136,19 @@ class Bernoulli(Family):
         _refuse_values((y != 0) & (y != 1), y, "--family bernoulli takes 0 and 1")
 
     def start(self, totals: Array) -> Array:
-        # With an intercept alone Σ (μ − y) = 0 at the minimum, so that it is the link of the mean; half a row of either class keeps it
+        # With an intercept alone Σ (μ − y) = 0 at the minimum, so it is the link of the mean; half a row of either class keeps it
         # finite.
         mean, half = totals[1:] / totals[0], 0.5 / totals[0]
         return np.asarray(np.log((mean + half) / (1 - mean + half)))
 
     def firth_terms(self, eta: Array) -> tuple[Array, Array]:
-        # log A″ = log μ(1 − μ) has the slope 1 − 2μ, and that −2μ(1 − μ)
+        # log A″ = log μ(1 − μ) has the derivative 1 − 2μ, whose derivative is −2μ(1 − μ)
         p = self.mean(eta)[:, 0]
         return 1 - 2 * p, p * (1 - p)
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         p = self.mean(eta)
-        # y log μ + (1 − y) log (1 − μ) = y η − log (1 + e^η).  Of any canonical link: slope A'(η) − y = μ − y, curvature A''(η) = Var y.
+        # y log μ + (1 − y) log (1 − μ) = y η − log (1 + e^η).  For any canonical link: slope A'(η) − y = μ − y, curvature A''(η) = Var y.
         return np.logaddexp(0.0, eta[:, 0]) - y * eta[:, 0], p - y[:, None], p * (1 - p)
 
     def mean(self, eta: Array) -> Array:
@@ -152,7 +158,7 @@ class Bernoulli(Family):
         return found
 
     def deviance(self, eta: Array, y: Array) -> Array:
-        # A share of trials has the entropy that no model can fall below; of 0 and 1 it is 0.
+        # For a share of trials the loss cannot fall below its entropy; for 0 and 1 that is 0.
         found: Array = 2 * (self.terms(eta, y)[0] + xlogy(y, y) + xlogy(1 - y, 1 - y))
         return found
 
@@ -162,7 +168,7 @@ class Bernoulli(Family):
 
 @dataclass(frozen=True)
 class Poisson(Family):
-    """Counts, log link."""
+    """The Poisson family with log link, for counts."""
 
     name: str = "poisson"
     dispersed: bool = False
@@ -187,7 +193,7 @@ class Poisson(Family):
         return found
 
     def deviance(self, eta: Array, y: Array) -> Array:
-        # The best η of one row is log y, whose loss is y − y log y; 0 log 0 = 0.
+        # The best η of one row is log y, with loss y − y log y; 0 log 0 = 0.
         found: Array = 2 * (xlogy(y, y) - y * eta[:, 0] - y + self.mean(eta)[:, 0])
         return found
 
@@ -198,7 +204,7 @@ class Poisson(Family):
 
 @dataclass(frozen=True)
 class Gamma(Family):
-    """Positive responses of mean e^η and one dispersion φ (shape 1/φ)."""
+    """The gamma family, for positive responses with mean e^η and one dispersion φ (shape 1/φ)."""
 
     name: str = "gamma"
     dispersed: bool = True
@@ -211,8 +217,8 @@ class Gamma(Family):
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         ratio = y * np.exp(np.minimum(-eta[:, 0], 700.0))
-        # −log p = (1/φ)(log μ + y/μ) + what η is not in.  By η = log μ: slope 1 − y/μ, second derivative y/μ, which is 1 in the mean: the
-        # log link is not canonical, and the expected curvature is positive wherever η is.
+        # −log p = (1/φ)(log μ + y/μ) + terms without η.  In η = log μ: slope 1 − y/μ, second derivative y/μ with mean 1: the
+        # log link is not canonical, and the expected curvature is positive everywhere.
         return eta[:, 0] + ratio, (1 - ratio)[:, None], np.ones_like(eta)
 
     def mean(self, eta: Array) -> Array:
@@ -221,7 +227,7 @@ class Gamma(Family):
 
     def deviance(self, eta: Array, y: Array) -> Array:
         ratio = y / self.mean(eta)[:, 0]
-        # The best mean of one row is y, whose loss is log y + 1.
+        # The best mean of one row is y, with loss log y + 1.
         found: Array = 2 * (ratio - 1 - np.log(ratio))
         return found
 
@@ -234,7 +240,7 @@ class Gamma(Family):
 
 @dataclass(frozen=True)
 class GammaShape(Family):
-    """Positive responses of shape e^η and a known scale."""
+    """The gamma family for positive responses with shape e^η and a known scale."""
 
     scale: float = 1.0
     name: str = "gamma-shape"
@@ -242,7 +248,7 @@ class GammaShape(Family):
 
     @classmethod
     def make(cls, *, classes: int, symmetric: bool, scale: float) -> GammaShape:
-        """Of the known scale."""
+        """Return the family with the known scale."""
         return cls(scale)
 
     def require(self, y: Array) -> None:
@@ -253,8 +259,8 @@ class GammaShape(Family):
 
     def terms(self, eta: Array, y: Array) -> tuple[Array, Array, Array]:
         k = np.exp(np.minimum(eta, 100.0))
-        # −log p = log Γ(k) + k log s − (k − 1) log y + y/s.  By η = log k, d/dη = k d/dk: slope k (ψ(k) + log s − log y), whose mean is 0
-        # since E log y = ψ(k) + log s; of its derivative k²ψ'(k) is left in the mean (Makin, eq. 5.15).
+        # −log p = log Γ(k) + k log s − (k − 1) log y + y/s.  In η = log k, d/dη = k d/dk: slope k (ψ(k) + log s − log y), with mean 0
+        # since E log y = ψ(k) + log s; its derivative has the mean k²ψ'(k) (Makin, eq. 5.15).
         lift = np.log(self.scale) - np.log(y)
         return gammaln(k[:, 0]) + k[:, 0] * lift, k * (digamma(k) + lift[:, None]), k * k * polygamma(1, k)
 
@@ -263,7 +269,7 @@ class GammaShape(Family):
         return found
 
     def deviance(self, eta: Array, y: Array) -> Array:
-        # the shape that fits a row best solves ψ(k) = log(y/s)
+        # the shape with the best fit to a row solves ψ(k) = log(y/s)
         best = np.log(_inverse_digamma(np.log(y / self.scale)))[:, None]
         found: Array = 2 * (self.terms(eta, y)[0] - self.terms(best, y)[0])
         return found
@@ -275,7 +281,10 @@ class GammaShape(Family):
 
 @dataclass(frozen=True)
 class Softmax(Family):
-    """One of C classes, an index in y.  free: how many predictors there are; the first class has none where it is C − 1."""
+    """The softmax family, for one of C classes, an index in y.
+
+    free  number of predictors; if it is C − 1, the first class has none.
+    """
 
     classes: int
     free: int
@@ -284,14 +293,14 @@ class Softmax(Family):
 
     @classmethod
     def make(cls, *, classes: int, symmetric: bool, scale: float) -> Softmax:
-        """A predictor for each class, or for each but the first."""
+        """Return the family with a predictor for each class, or for each but the first."""
         return cls(classes, classes if symmetric else classes - 1)
 
     def require(self, y: Array) -> None:
         _refuse_values((y < 0) | (y >= self.classes), y, f"classes go from 0 to {self.classes - 1}")
 
     def totals(self, y: Array, weight: Array) -> Array:
-        """The weight of each class (C,)."""
+        """Return the weight of each class (C,)."""
         return np.bincount(y.astype(np.int64), weights=weight, minlength=self.classes)
 
     def start(self, totals: Array) -> Array:
@@ -308,11 +317,11 @@ class Softmax(Family):
         log_p, rows, index = self._log_mean(eta), np.arange(len(y)), y.astype(np.int64)
         p = np.exp(log_p)
         slope = p.copy()
-        # −log π_y = log Σ e^η − η_y: slope π − 1[y], second derivatives diag π − ππ' whatever y is.
+        # −log π_y = log Σ e^η − η_y: slope π − 1[y], second derivatives diag π − ππ' for any y.
         slope[rows, index] -= 1
         skip = self.classes - self.free
         curve = p[:, skip:]
-        # One predictor alone has the number π(1 − π).
+        # A single predictor has the curvature π(1 − π).
         return -log_p[rows, index], slope[:, skip:], curve if self.free > 1 else curve * (1 - curve)
 
     def mean(self, eta: Array) -> Array:
@@ -327,7 +336,10 @@ class Softmax(Family):
 
 
 def family_by_name(name: str, *, classes: int = 2, symmetric: bool = False, scale: float = 1.0) -> Family:
-    """The family of a name.  classes, symmetric: of softmax, whose first class is the reference unless it is penalised."""
+    """Return the family of this name.
+
+    classes, symmetric  for softmax: its first class is the reference unless it is penalised.
+    """
     if name not in TABLE:
         raise BadUsage(f"there is no family '{name}'", hint=f"families: {', '.join(TABLE)}")
     found: Family = whole(TABLE[name].path, Family).make(classes=classes, symmetric=symmetric, scale=scale)
@@ -336,7 +348,7 @@ def family_by_name(name: str, *, classes: int = 2, symmetric: bool = False, scal
 
 
 def _inverse_digamma(value: Array) -> Array:
-    """k with ψ(k) = value, by Newton's method from Minka's start: e^v + ½ for v ≥ −2.22, else −1/(v − ψ(1))."""
+    """Return k with ψ(k) = value, by Newton's method from Minka's start: e^v + ½ for v ≥ −2.22, else −1/(v − ψ(1))."""
     k = np.where(value >= -2.22, np.exp(np.minimum(value, 700.0)) + 0.5, -1 / np.minimum(value - digamma(1.0), -1.0))
     for _ in range(6):
         k = k - (digamma(k) - value) / polygamma(1, k)

@@ -1,4 +1,4 @@
-"""The table of families of generalised linear models.  A new one is a class in `families`, or in a file of its own, and one line here."""
+"""The table of families of generalised linear models.  To add one, write a class in `families` or its own file, and add one line here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Entry:
 
     path     the class, a Family.
     classes  whether the response is a class, so that predictions are probabilities.
-    recedes  whether the likelihood of some rows has no maximum: coefficients that separate them are looked for.
-    firth    whether Firth's penalty is known for it.
+    recedes  whether the likelihood may have no maximum, so that coefficients that separate rows are searched for.
+    firth    whether Firth's penalty is available.
     """
 
     path: str

@@ -1,12 +1,12 @@
-"""Firth's penalised likelihood: estimates that are finite where classes can be separated, and nearly unbiased in small samples.
+"""Firth's penalised likelihood: estimates that are finite for separable classes, and nearly unbiased in small samples.
 
-Maximised is Σ w log p(y | η) + ½ log |I(θ)| with I = Z'WZ, Fisher's information, W = w A''(η).  With h the diagonal of the hat matrix
-W^½ Z I⁻¹ Z' W^½ the slope in θ is
+It maximises Σ w log p(y | η) + ½ log |I(θ)| with I = Z'WZ, Fisher's information, W = w A''(η).  With h the diagonal of the hat matrix
+W^½ Z I⁻¹ Z' W^½ the gradient in θ is
 
     Σ (w (y − μ) + ½ h A'''/A'') z,      A'''/A'' = 1 − 2μ for bernoulli, 1 for poisson.
 
-Steps are J⁻¹ times the slope, halved until the penalised likelihood rises, J being its curvature with h held fixed: I, and for bernoulli
-Σ h A'' z z' besides.  Columns that repeat others are left out of the determinant.
+Steps are J⁻¹ times the gradient, halved until the penalised likelihood rises.  J is its curvature with h held fixed: I, plus
+Σ h A'' z z' for bernoulli.  Redundant columns are left out of the determinant.
 Source: Firth (1993); Heinze & Schemper (2002) for logistic regression.
 """
 
@@ -23,32 +23,35 @@ from herdcli.regression.fit import ALIASED, SHORTEST, SUFFICIENT, DescentBase, R
 from herdcli.schema import Array, array
 
 FAMILIES = tuple(name for name, entry in TABLE.items() if entry.firth)
-TOLERANCE = 1e-18  # of the objective: a decrease below which steps end
+TOLERANCE = 1e-18  # relative to the objective: steps end at a smaller decrease
 
 
 @dataclass(frozen=True)
 class LeverageSums(Statistics):
-    """From a block to Σ ½ h (A'''/A'') z (p,) at θ, and its curvature (p, p) with h fixed.  inverse (p, p)  of the information."""
+    """A function from a block to Σ ½ h (A'''/A'') z (p,) at θ, and its curvature (p, p) with h fixed.
+
+    inverse (p, p)  of the information.
+    """
 
     problem: RegressionProblem
     theta: Array
     inverse: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sum of a block."""
+        """Return the sum of a block."""
         Z, y, offset, weight = self.problem.parts(block)
         eta = Z @ self.theta.T + offset[:, None]
         _, _, curve = self.problem.family.terms(eta, y)
         # h, the diagonal of the hat matrix W^½ Z I⁻¹ Z' W^½
         hat = weight * curve[:, 0] * ((Z @ self.inverse) * Z).sum(axis=1)
-        # Firth's addition to the slope, ½ Σ h s z, and with h fixed minus its own derivative
+        # Firth's term in the gradient, ½ Σ h s z, and, with h fixed, minus its derivative
         skew, bend = self.problem.family.firth_terms(eta)
         return {"pull": 0.5 * ((hat * skew) @ Z), "curvature": (Z * (hat * bend)[:, None]).T @ Z}
 
 
 @dataclass
 class FirthState:
-    """Where the ascent is: θ, the penalised mean loss, its slope and Fisher's information there, and the step that is tried next."""
+    """The state of the ascent: θ, penalised mean loss, gradient and Fisher's information there, and the next step to try."""
 
     step: int
     theta: Array = array("K p", "coefficients, the intercept last", kind="f")
@@ -56,25 +59,25 @@ class FirthState:
     information: Array = array("q q", "of all rows at theta", kind="f")
     trace: Array = array("T", "objective after each step taken", kind="f")
     objective: float = np.inf
-    foreseen: float = 0.0  # decrease of a whole step
+    foreseen: float = 0.0  # predicted decrease of a whole step
     rate: float = 0.0
     mass: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirthAscent(DescentBase):
-    """The ascent as an algorithm.  frame (p, r)  scaled directions in which columns do not repeat each other."""
+    """The ascent as an algorithm.  frame (p, r)  scaled directions without redundant columns."""
 
     frame: Array
     state = FirthState  # the type of its states
 
     def init(self) -> FirthState:
-        """θ at the start; the first step evaluates it."""
+        """Return the initial θ; the first step evaluates it."""
         q = self.start.size
         return FirthState(0, self.start.copy(), np.zeros_like(self.start), np.zeros((q, q)), np.zeros(0))
 
     def step(self, state: FirthState) -> FirthState:
-        """Evaluate the step that is tried: take it and look for the next one, or halve it."""
+        """Evaluate the trial step: accept it and compute the next one, or halve it."""
         problem, tried = self.problem, state.theta + state.rate * state.direction
         sums = total_statistics(self.source, derivative_sums(problem, tried), self.map)
         inner = self.frame.T @ sums["curvature"] @ self.frame
@@ -98,7 +101,7 @@ class FirthAscent(DescentBase):
         return state
 
     def done(self, state: FirthState) -> bool:
-        """Whether no step gains more than the tolerance, or none is allowed any more."""
+        """Return whether no step gains more than the tolerance, or all iterations are used."""
         return state.step >= self.iterations or self._has_converged(state)
 
     def _has_converged(self, state: FirthState) -> bool:
@@ -106,29 +109,29 @@ class FirthAscent(DescentBase):
         return bool(small) or 0 < state.rate < SHORTEST
 
     def memory(self) -> int:
-        """Bytes of the information in the tree and at work."""
+        """Return the bytes of the information matrices in the tree and in use."""
         return 8 * self.start.size**2 * (20 + self.source.count.bit_length())
 
     def result(self, state: FirthState) -> RegressionFit:
-        """The coefficients and the information that their errors are of."""
+        """Return the coefficients and the information, from which their errors are computed."""
         return RegressionFit(state.theta, state.information, state.trace, state.mass, self._has_converged(state), False)
 
 
 @dataclass(frozen=True)
 class GramSums(Statistics):
-    """From a block to Σ z z' over rows of weight above 0."""
+    """A function from a block to Σ z z' over rows of positive weight."""
 
     problem: RegressionProblem
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sum of a block."""
+        """Return the sum of a block."""
         Z, _, _, weight = self.problem.parts(block)
         Z = Z[weight > 0]
         return {"gram": Z.T @ Z}
 
 
 def firth_ascent(problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None) -> FirthAscent:
-    """The algorithm for a problem, after a pass that finds which columns repeat others."""
+    """Return the algorithm for a problem, after a pass that finds the redundant columns."""
     plain = DescentBase(problem, start, iterations, map=map, elsewhere=elsewhere)
     free = replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
     gram = total_statistics(plain.source, GramSums(free), map)["gram"]

@@ -2,9 +2,9 @@
 
     f(θ) = Σ_n w_n ℓ(y_n, η_n) / Σ w + ½ λ₂ ‖β‖² + λ₁ ‖β‖₁,     η = X β + α + offset,    the intercepts α free.
 
-With H the mean curvature and g the mean slope, a step minimises the quadratic model g'd + ½ d'Hd plus the penalties: by a
-factorisation where λ₁ = 0, else by coordinate descent.  Undamped, the first step of a Poisson fit can raise the loss sevenfold and
-separable classes have no minimum: steps are halved (Armijo), and separation is told.
+With H the mean curvature and g the mean gradient, a step minimises the quadratic model g'd + ½ d'Hd plus the penalties: by a
+factorisation where λ₁ = 0, else by coordinate descent.  Undamped, the first step of a Poisson fit can raise the loss sevenfold, and
+separable classes have no minimum: steps are halved (Armijo), and separation is reported.
 Source: Makin, eq. 5.14 (iteratively reweighted least squares); Friedman, Hastie & Tibshirani (2010) for the descent.
 """
 
@@ -23,24 +23,25 @@ from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family
 from herdcli.schema import Array, array
 
-SUFFICIENT = 1e-4  # of the decrease that the model foresees, which a step must bring
+SUFFICIENT = 1e-4  # share of the decrease predicted by the model that a step must achieve
 SHORTEST = 2.0**-40
-ALIASED = 1e-11  # eigenvalues of the scaled curvature below this share of the largest belong to columns that repeat others
+ALIASED = 1e-11  # eigenvalues of the scaled curvature below this share of the largest belong to redundant columns
 SWEEPS = 1000
-ROUNDS = 20  # of Newton's steps in the nonzero coordinates, between two sweeps
-DAMPING = 1e-11  # of the diagonal
-TORN = 5  # steps in a row
-PIVOT = 1e-4  # of a scaled Cholesky factor, below which the spectrum decides: its square is far above ALIASED
-LINEAR = (0.2, 0.6)  # ratio of decrements while classes are torn apart (1/e), where Newton's would fall to 0
+ROUNDS = 20  # Newton steps in the nonzero coordinates between two sweeps
+DAMPING = 1e-11  # added to the diagonal, relative to it
+TORN = 5  # consecutive steps
+PIVOT = 1e-4  # pivot of a scaled Cholesky factor below which the spectrum decides: its square is far above ALIASED
+LINEAR = (0.2, 0.6)  # ratio of decrements while classes become separated (1/e), where Newton's would fall to 0
 
 
 @dataclass(frozen=True)
 class RegressionProblem:
-    """Rows whose columns are D features, then the target, then the offset.  features: how many of the first enter; 0: the null model.
+    """A regression on rows whose columns are D features, then the target, then the offset.
 
-    constant  a column before the target takes the place of the intercept's ones, as rows of correlated errors have it once whitened.
-    weights   what the rows' weights stand for, one of `herdcli.regression.weight_meaning.KINDS`.
-    firth     the log-likelihood is penalised by half the log-determinant of Fisher's information (`herdcli.regression.firth`).
+    features  number of leading features that are used; 0: the null model.
+    constant  a column before the target replaces the intercept's ones, as rows with correlated errors have it after whitening.
+    weights   meaning of the rows' weights, one of `herdcli.regression.weight_meaning.KINDS`.
+    firth     whether half the log-determinant of Fisher's information is added to the log-likelihood (`herdcli.regression.firth`).
     """
 
     rows: RowReader
@@ -54,7 +55,7 @@ class RegressionProblem:
     weights: str = "precision"
 
     def parts(self, block: RowBlock) -> tuple[Array, Array, Array, Array]:
-        """Z (m, D + 1) with ones last, target (m,), offset (m,), weights (m,)."""
+        """Return Z (m, D + 1) with ones last, target (m,), offset (m,), weights (m,)."""
         Z = np.empty((len(block.X), self.features + 1))
         Z[:, :-1] = block.X[:, : self.features]
         Z[:, -1] = block.X[:, -3] if self.constant else 1.0
@@ -63,36 +64,36 @@ class RegressionProblem:
 
     @property
     def penalised(self) -> Array:
-        """1 for coefficients, 0 for intercepts, (K (D + 1),)."""
+        """A mask with 1 for coefficients and 0 for intercepts, (K (D + 1),)."""
         return np.tile(np.append(np.ones(self.features), 0.0), self.outputs)
 
     def penalty(self, theta: Array) -> float:
-        """½ λ₂ ‖β‖² + λ₁ ‖β‖₁."""
+        """Return ½ λ₂ ‖β‖² + λ₁ ‖β‖₁."""
         beta = theta[:, :-1]
         return 0.5 * self.l2 * float(np.square(beta).sum()) + self.l1 * float(np.abs(beta).sum())
 
 
 @dataclass(frozen=True)
 class RemoteRows:
-    """In the place of a problem's rows, for whoever is given blocks of them."""
+    """A placeholder for a problem's rows, for processes that get blocks of them."""
 
     count: int
     columns: int
 
     def read(self, start: int, stop: int) -> RowBlock:
-        """Not here."""
+        """Raise LookupError, since the rows are not in this process."""
         raise LookupError("these rows are with somebody else")
 
 
 @dataclass(frozen=True)
 class DerivativeSums(Statistics):
-    """From a block to Σw, the loss at θ (K, p), its gradient (K p,) and curvature (K p, K p)."""
+    """A function from a block to Σw, the loss at θ (K, p), its gradient (K p,) and curvature (K p, K p)."""
 
     problem: RegressionProblem
     theta: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         problem, theta = self.problem, self.theta
         Z, y, offset, weight = problem.parts(block)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -107,12 +108,15 @@ class DerivativeSums(Statistics):
 
 
 def derivative_sums(problem: RegressionProblem, theta: Array) -> DerivativeSums:
-    """The statistics of a step, which know the problem and not its rows."""
+    """Return the statistics of a step, with the problem but without its rows."""
     return DerivativeSums(replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns)), theta)
 
 
 def misclassified_rows(problem: RegressionProblem, eta: Array, y: Array) -> Array:
-    """Which rows (m,) the predictors η (m, K), offsets apart, do not put on the side of their class; all where there are no classes."""
+    """Return which rows (m,) the predictors η (m, K), without offsets, put on the wrong side of their class.
+
+    All rows count as wrong if the family has no classes.
+    """
     if problem.family.name == "bernoulli":
         found: Array = ((2 * y - 1) * eta[:, 0] <= 0) | ((y > 0) & (y < 1))  # fractions of trials are on neither side
         return found
@@ -125,7 +129,7 @@ def misclassified_rows(problem: RegressionProblem, eta: Array, y: Array) -> Arra
 
 
 def weighted_curvature(Z: Array, curve: Array, weight: Array) -> Array:
-    """Σ_n w_n C_n ⊗ z_n z_n', with C_n a number, or of K classes diag π_n − π_n π_n'."""
+    """Return Σ_n w_n C_n ⊗ z_n z_n', where C_n is a number, or for K classes diag π_n − π_n π_n'."""
     K, p = curve.shape[1], Z.shape[1]
     if K == 1:
         single: Array = (Z * (curve[:, 0] * weight)[:, None]).T @ Z
@@ -142,7 +146,7 @@ def weighted_curvature(Z: Array, curve: Array, weight: Array) -> Array:
 
 @dataclass
 class DescentState:
-    """Where the descent is: θ (K, p), f and its derivatives there, the step that is tried next, and f after each step taken."""
+    """The state of the descent: θ (K, p), f and its derivatives there, the next step to try, and f after each accepted step."""
 
     step: int
     theta: Array = array("K p", "coefficients, the intercept last", kind="f")
@@ -154,12 +158,12 @@ class DescentState:
     objective: float = np.inf
     rate: float = 0.0
     mass: float = 0.0
-    wrong: float = np.inf  # rows of positive weight on the wrong side
+    wrong: float = np.inf  # number of rows of positive weight on the wrong side
 
 
 @dataclass(frozen=True)
 class RegressionFit:
-    """θ (K, p) and how it came about; curvature: of the summed loss, (K p, K p)."""
+    """The result of a fit: θ (K, p), its trace, and the curvature of the summed loss, (K p, K p)."""
 
     theta: Array
     curvature: Array
@@ -170,7 +174,7 @@ class RegressionFit:
 
 
 class DescentProgress(Protocol):
-    """How far a descent is."""
+    """The part of a descent's state that its progress needs."""
 
     step: int
     objective: float
@@ -178,7 +182,10 @@ class DescentProgress(Protocol):
 
 @dataclass(frozen=True)
 class DescentBase:
-    """What descents of every size are given.  elsewhere  the blocks of the rows, where other processes have them."""
+    """The common fields of descents for problems of every size.
+
+    elsewhere  the blocks of the rows, if other processes hold them.
+    """
 
     problem: RegressionProblem
     start: Array
@@ -192,13 +199,13 @@ class DescentBase:
         return self.elsewhere or RowBlocks(self.problem.rows)
 
     def progress(self, state: DescentProgress) -> RunProgress:
-        """With the objective."""
+        """Return the number of steps and the objective."""
         return RunProgress(state.step, self.iterations, f"objective {state.objective:.6g}")
 
 
 @dataclass(frozen=True)
 class NewtonDescent(DescentBase):
-    """The descent as an algorithm."""
+    """Newton's descent as an algorithm."""
 
     tolerance: float = 1e-17
 
@@ -207,18 +214,18 @@ class NewtonDescent(DescentBase):
         return DescentState
 
     def init(self) -> DescentState:
-        """θ at the start; the first step evaluates it."""
+        """Return the initial θ; the first step evaluates it."""
         q = self.start.size
         nothing = np.zeros(0)
         return DescentState(0, self.start.copy(), np.zeros_like(self.start), np.zeros(q), np.zeros((q, q)), nothing, nothing)
 
     def step(self, state: DescentState) -> DescentState:
-        """Evaluate the step that is tried: take it and model the next one, or halve it."""
+        """Evaluate the trial step: accept it and model the next one, or halve it."""
         problem, tried = self.problem, state.theta + state.rate * state.direction
         with np.errstate(over="ignore", invalid="ignore"):
             sums = total_statistics(self.source, derivative_sums(problem, tried), self.map)
         mass = float(sums["mass"][0])
-        # The loss is a mean, so that a penalty weighs the same whatever the number of rows: λ of n copies of the rows is that of one.
+        # The loss is a mean, so a penalty has the same effect for any number of rows: λ for n copies of the rows is that for one.
         objective = float(sums["loss"][0]) / mass + problem.penalty(tried)
         foreseen = state.decrements[-1] if len(state.decrements) else 0.0
         state.step += 1
@@ -234,21 +241,21 @@ class NewtonDescent(DescentBase):
         return state
 
     def done(self, state: DescentState) -> bool:
-        """Whether no step gains more than the tolerance, or none is allowed any more."""
+        """Return whether no step gains more than the tolerance, classes are separated, or all iterations are used."""
         return state.step >= self.iterations or self._settled(state) or self._torn(state)
 
     def _torn(self, state: DescentState) -> bool:
-        """Whether classes are told apart without error: Newton's steps then gain 1/e of the last one, without end.
+        """Return whether classes are separated without error: Newton steps then gain 1/e of the previous one, without end.
 
-        Slow steps alone prove nothing.  Coefficients that put every row on the side of its class do: their multiples lose less and less.
+        Slow steps alone prove nothing.  Coefficients that put every row on the side of its class do: the loss of multiples tends to 0.
         """
         problem, last = self.problem, state.decrements[-TORN - 1 :]
         if problem.l1 or problem.l2 or problem.family.name not in ("bernoulli", "softmax") or len(last) <= TORN:
             return False
         if state.wrong:
             return False
-        # Beyond all margins the loss is near e^{−t} in the size t of the margins: slope −e^{−t}, curvature e^{−t}, so that a step adds 1 to
-        # t and the decrement ½ e^{−t} falls to 1/e of itself.  At a minimum it would fall as its own square.
+        # Beyond all margins the loss is about e^{−t} in the size t of the margins: slope −e^{−t}, curvature e^{−t}, so a step adds 1 to
+        # t and the decrement ½ e^{−t} falls to 1/e of itself.  Near a minimum it would fall quadratically.
         ratios = last[1:] / np.maximum(last[:-1], 1e-300)
         return bool(((ratios > LINEAR[0]) & (ratios < LINEAR[1])).all())
 
@@ -257,11 +264,11 @@ class NewtonDescent(DescentBase):
         return bool(small) or 0 < state.rate < SHORTEST
 
     def memory(self) -> int:
-        """Bytes of the curvature in the tree and at work."""
+        """Return the bytes of the curvature matrices in the tree and in use."""
         return 8 * self.start.size**2 * (20 + self.source.count.bit_length())
 
     def result(self, state: DescentState) -> RegressionFit:
-        """The coefficients, and what is to be told of them."""
+        """Return the coefficients, with flags for convergence and separation."""
         separated = self._torn(state)
         return RegressionFit(
             state.theta,
@@ -274,12 +281,12 @@ class NewtonDescent(DescentBase):
 
 
 def quadratic_step(problem: RegressionProblem, theta: Array, gradient: Array, curve: Array) -> tuple[Array, float]:
-    """The minimum d (q,) of the model at θ, and by how much it foresees f to fall."""
+    """Return the minimum d (q,) of the model at θ, and the predicted decrease of f."""
     penalised, beta = problem.penalised, theta.ravel()
     whole = curve + np.diag(problem.l2 * penalised)
     slope = gradient + problem.l2 * penalised * beta
     if problem.l1 == 0:
-        # The model g'd + ½ d'Hd has its minimum at −H⁻¹g, where it is −½ g'H⁻¹g = ½ g'd.  θ + d is eq. 5.14 of Makin: weighted least
+        # The model g'd + ½ d'Hd has its minimum at −H⁻¹g, with value −½ g'H⁻¹g = ½ g'd.  θ + d is eq. 5.14 of Makin: weighted least
         # squares of the working response η + (y − μ)/V.
         d = -solve_symmetric(whole, slope)
         return d, float(-slope @ d) / 2
@@ -289,9 +296,9 @@ def quadratic_step(problem: RegressionProblem, theta: Array, gradient: Array, cu
 
 
 def solve_symmetric(matrix: Array, vector: Array) -> Array:
-    """matrix⁻¹ vector of a symmetric matrix, scaled to a unit diagonal; the shortest solution where columns repeat others."""
+    """Return matrix⁻¹ vector of a symmetric matrix, scaled to a unit diagonal; the shortest solution for redundant columns."""
     scale = _diagonal_scale(matrix)
-    # S M S with S = diag(M)^−½ has a unit diagonal: the units of the columns do not decide what counts as singular.
+    # S M S with S = diag(M)^−½ has a unit diagonal, so units of the columns do not affect singularity.
     factor, failed = dpotrf(scale[:, None] * matrix * scale, lower=1)
     if not failed and np.diag(factor).min() > PIVOT:
         return np.asarray(scale * dpotrs(factor, scale * vector, lower=1)[0])
@@ -302,7 +309,7 @@ def solve_symmetric(matrix: Array, vector: Array) -> Array:
 
 
 def symmetric_inverse(matrix: Array) -> Array:
-    """The inverse on the same terms."""
+    """Return the inverse of a symmetric matrix, scaled and with redundant columns handled as in `solve_symmetric`."""
     scale, values, vectors = _scaled_spectrum(matrix)
     keep = values > ALIASED * values[-1]
     found: Array = scale[:, None] * ((vectors[:, keep] / values[keep]) @ vectors[:, keep].T) * scale
@@ -322,13 +329,13 @@ def _scaled_spectrum(matrix: Array) -> tuple[Array, Array, Array]:
 
 
 def redundant_columns(gram: Array) -> int:
-    """How many columns there are beyond those of which none is a combination of others."""
+    """Return the number of columns beyond a largest linearly independent set."""
     values = _scaled_spectrum(gram)[1]
     return int(np.count_nonzero(values <= ALIASED * max(values[-1], 1e-300)))
 
 
 def aliased_columns(gram: Array) -> Array:
-    """Which columns (p,) are combinations of others: those in the null space of Z'WZ, scaled."""
+    """Return which columns (p,) are combinations of others: those in the null space of Z'WZ, scaled."""
     scale, values, vectors = _scaled_spectrum(gram)
     null = np.abs(vectors[:, values <= ALIASED * max(values[-1], 1e-300)]) > 1e-6
     found: Array = null.any(axis=1) | (scale == 0)
@@ -336,9 +343,9 @@ def aliased_columns(gram: Array) -> Array:
 
 
 def lasso_step(curve: Array, slope: Array, beta: Array, l1: Array) -> Array:
-    """The minimum over d (q,) of slope'd + ½ d'Hd + Σ l1 |β + d|.
+    """Return the minimum over d (q,) of slope'd + ½ d'Hd + Σ l1 |β + d|.
 
-    In u = β + d it is that of ½ u'Hu − b'u + Σ l1 |u|, b = Hβ − slope.  Sweeps over single coordinates find which are not 0, linear
+    In u = β + d it minimises ½ u'Hu − b'u + Σ l1 |u|, b = Hβ − slope.  Sweeps over single coordinates find the nonzero ones, linear
     equations the minimum over those with their signs.
     """
     free = np.diag(curve) > 0
@@ -354,9 +361,9 @@ def lasso_step(curve: Array, slope: Array, beta: Array, l1: Array) -> Array:
 
 
 def _coordinate_sweep(curve: Array, b: Array, u: Array, l1: Array, order: Array) -> float:
-    """Each coordinate to its minimum in turn, in place: u_j = S(b_j − Σ_{i≠j} H_ji u_i, l1_j) / H_jj; the largest H_jj move².
+    """Minimise over each coordinate in turn, in place: u_j = S(b_j − Σ_{i≠j} H_ji u_i, l1_j) / H_jj; return the largest H_jj move².
 
-    S(a, λ) = sign(a) max(|a| − λ, 0): in u_j alone the function is ½ H_jj u² − a u + l1 |u|, whose minimum is where H_jj u − a + l1 sign u
+    S(a, λ) = sign(a) max(|a| − λ, 0): in u_j alone the function is ½ H_jj u² − a u + l1 |u|, with minimum where H_jj u − a + l1 sign u
     = 0, or at 0 where |a| ≤ l1.
     """
     product, largest = curve @ u, 0.0
@@ -372,16 +379,16 @@ def _coordinate_sweep(curve: Array, b: Array, u: Array, l1: Array, order: Array)
 
 
 def _nonzero_newton_step(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> bool:
-    """Move u, in place, to the minimum over its nonzero coordinates; whether signs would turn, so that it is to be tried again.
+    """Move u, in place, to the minimum over its nonzero coordinates; return whether signs would change, so that it must be repeated.
 
-    Those that would turn become 0 where the function falls by that, else all go as far as the first of them allows.
+    Coordinates that would change sign become 0 if that lowers the function; otherwise all move as far as the first of them allows.
     """
     chosen = np.flatnonzero(free & ((u != 0) | (l1 == 0)))
     if not len(chosen):
         return False
     here, H, push = u[chosen], curve[np.ix_(chosen, chosen)], (b - l1 * np.sign(u))[chosen]
-    # With signs s the function is ½ u'Hu − (b − l1 s)'u, its minimum at u + H⁻¹(b − l1 s − Hu).  Where H has no inverse the rest is 0 too,
-    # so that a little of its diagonal changes nothing.
+    # With signs s the function is ½ u'Hu − (b − l1 s)'u, with minimum at u + H⁻¹(b − l1 s − Hu).  Where H is singular the rest is 0 too,
+    # so adding a little of its diagonal changes nothing.
     factor, failed = dpotrf(H + np.diag(DAMPING * np.diag(H)), lower=1)
     if failed:
         return False
@@ -400,15 +407,17 @@ def _nonzero_newton_step(curve: Array, b: Array, u: Array, l1: Array, free: Arra
 
 
 def _is_minimum(curve: Array, b: Array, u: Array, l1: Array, free: Array) -> bool:
-    """Are b − Hu = l1 sign u where u is not 0, and |b − Hu| ≤ l1 elsewhere, but for rounding?"""
+    """Return whether b − Hu = l1 sign u where u is not 0, and |b − Hu| ≤ l1 elsewhere, up to rounding."""
     rest = (b - curve @ u)[free]
     wrong = np.where(u[free] != 0, np.abs(rest - l1[free] * np.sign(u[free])), np.maximum(np.abs(rest) - l1[free], 0.0))
     return bool(wrong.max(initial=0.0) <= 1e-12 * (np.abs(b).max() + l1.max()))
 
 
 def final_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, scored: bool = True) -> dict[str, Any]:
-    """Sums at θ over rows of weight above 0: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ w z z', and if `scored`
-    Σ s s' of the scores s_n = w_n slope_n ⊗ z_n, each of w_n rows alike under weights of frequency; else none of them."""
+    """Return sums at θ over rows of positive weight: rows, mass, deviance, Pearson's χ² in units of the dispersion, Σ w z z'.
+
+    If `scored`, also Σ s s' of the scores s_n = w_n slope_n ⊗ z_n; under frequency weights a row counts as w_n equal rows.
+    """
     family = problem.family
 
     def statistics(block: RowBlock) -> Sums:
@@ -417,7 +426,7 @@ def final_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, scor
         _, slope, curve = family.terms(eta, y)
         factor = np.sqrt(weight) if problem.weights == "frequency" else weight
         scores = ((slope * factor[:, None])[:, :, None] * Z[:, None, :]).reshape(len(Z), -1) if scored else np.zeros((len(Z), 0))
-        # (y − μ)²/V(μ): by η the slope is (μ − y) dμ/dη / V, the curvature (dμ/dη)²/V.
+        # (y − μ)²/V(μ): in η the slope is (μ − y) dμ/dη / V, the curvature (dμ/dη)²/V.
         pearson = slope[:, 0] ** 2 / np.maximum(curve[:, 0], 1e-300) if slope.shape[1] == 1 else np.zeros(len(Z))
         return {
             "figures": np.array([np.count_nonzero(weight), weight.sum(), weight @ family.deviance(eta, y), weight @ pearson]),
@@ -431,7 +440,7 @@ def final_sums(problem: RegressionProblem, theta: Array, map: Map = map, *, scor
 
 
 def total_log_likelihood(problem: RegressionProblem, theta: Array, dispersion: float, map: Map = map) -> float:
-    """The log-likelihood of all rows, nats; what weights say of it stands in `herdcli.regression.weight_meaning`."""
+    """Return the log-likelihood of all rows in nats, with weights as in `herdcli.regression.weight_meaning`."""
 
     def statistics(block: RowBlock) -> Sums:
         Z, y, offset, weight = problem.parts(block)

@@ -1,11 +1,11 @@
-"""Least squares from sums of one pass over the rows, which whoever has some of them can make.
+"""Least squares from sums of one pass over the rows, which each process computes for the rows it has.
 
-With u = (x − c, 1, y − offset − the pilot's prediction) as of `herdcli.regression.block_sums`:
+With u = (x − c, 1, y − offset − the pilot's prediction) as in `herdcli.regression.block_sums`:
 
     M = Σ w u u',     residuals at θ:  e'u,  e = (pilot − θ, 1),     deviance  e'Me,     slope  −(Me)_z,     curvature  M_zz.
 
-The sandwich of the robust errors takes Σ w² r² z z', of degree two in e: sums of all products of four entries of u, which are kept of few
-columns alone.  Source: Makin, sec. 5.1.1; White (1980) for the errors.
+The sandwich of the robust errors needs Σ w² r² z z', of degree two in e: sums of all products of four entries of u, which are computed
+only for few columns.  Source: Makin, sec. 5.1.1; White (1980) for the errors.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class SummedRows(RemoteSource):
     count: int = 1
 
     def take(self, first: int, last: int) -> Iterator[Any]:
-        """Rows are not here."""
+        """Raise LookupError, since only sums of the rows are available."""
         raise LookupError("these rows are sums")
 
     def sums(self, statistics: Statistics, first: int) -> list[tuple[int, Sums]]:
-        """Those of `fit.DerivativeSums`."""
+        """Return the sums of `fit.DerivativeSums`."""
         theta: Array = statistics.theta[0]  # type: ignore[attr-defined]
         e = self.errors(theta)
         product = self.second @ e
@@ -58,31 +58,31 @@ class SummedRows(RemoteSource):
         return [(1, found)]
 
     def errors(self, theta: Array) -> Array:
-        """e (q,): the residual of a row is e'u."""
+        """Return e (q,), with which the residual of a row is e'u."""
         return np.append(self.pilot.theta - theta, 1.0)
 
     def deviance(self, theta: Array) -> float:
-        """Σ w r² at θ."""
+        """Return Σ w r² at θ."""
         e = self.errors(theta)
         return max(float(e @ self.second @ e), 0.0)
 
     def problem(self, l1: float, l2: float, weight_kind: str = "precision") -> RegressionProblem:
-        """Least squares, penalised or not, of these sums."""
+        """Return the least-squares problem of these sums, penalised or not."""
         columns = len(self.pilot.centre)
         return RegressionProblem(RemoteRows(1, columns + 2), Gaussian(), 1, columns, l1, l2, weights=weight_kind)
 
     def mean(self) -> float:
-        """The weighted mean of target less offset."""
+        """Return the weighted mean of target less offset."""
         # Σ w (y − offset) = Σ w (r + pilot'z)
         return float((self.second[-2, -1] + self.second[-2, :-1] @ self.pilot.theta) / self.second[-2, -2])
 
     def start(self) -> Array:
-        """θ (1, p) of the intercept alone."""
+        """Return θ (1, p) of the intercept alone."""
         return np.append(np.zeros(len(self.pilot.centre)), self.mean())[None, :]
 
 
 def join_parts(parts: list[PartialSums]) -> PartialSums:
-    """All units.  Raises DataError where nothing was summed up."""
+    """Return the sum of all units.  Raises DataError if there are no rows."""
     found = add_parts(parts)
     if not found.rows:
         raise DataError("the split has no training rows")
@@ -94,14 +94,17 @@ def join_parts(parts: list[PartialSums]) -> PartialSums:
 def fit_with_figures(
     of: PartialSums, summed: SummedRows, problem: RegressionProblem, fit: RegressionFit, *, weighted: bool = True
 ) -> tuple[RegressionFit, FitStatistics]:
-    """The fit with the intercept where columns are 0, and its figures.  weighted  whether rows have weights other than 1."""
+    """Return the fit, with the intercept at 0 instead of at the centre, and its statistics.
+
+    weighted  whether rows have weights other than 1.
+    """
     theta, mass = fit.theta[0], float(of.second[-2, -2])
     null, deviance = summed.start()[0], summed.deviance(theta)
     n = weight_meaning.observation_count(problem.weights, of.rows, mass)
     more = redundant_columns(of.second[:-1, :-1])
     without, freedom = summed.deviance(null), max(n - len(theta) + more, 1.0)
     within = max(deviance / n, 1e-300)
-    # Of rows of precision w the variance is φ/w: log N(r; 0, φ/w) = log N(√w r; 0, φ) + ½ log w.
+    # Rows with precision weight w have variance φ/w: log N(r; 0, φ/w) = log N(√w r; 0, φ) + ½ log w.
     logarithms = of.logarithms if weighted and problem.weights == "precision" else 0.0
     centre = summed.pilot.centre
     repeated = aliased_columns(of.second[:-1, :-1])[:-1]
@@ -126,7 +129,7 @@ def fit_with_figures(
 
 
 def score_products(of: PartialSums, e: Array) -> Array:
-    """Σ w² r² z z' (p, p) of residuals r = e'u; NaN where products of four were not summed up."""
+    """Return Σ w² r² z z' (p, p) of residuals r = e'u; NaN if products of four were not summed."""
     p = len(e) - 1
     if not len(of.fourth):
         return np.full((p, p), np.nan)
@@ -139,7 +142,7 @@ def score_products(of: PartialSums, e: Array) -> Array:
 
 
 def with_heldout_rows(of: PartialSums, value: GeneralisedLinear, *, weighted: bool) -> GeneralisedLinear:
-    """The regression with the rows that are kept for evaluation."""
+    """Return the regression with the rows kept for evaluation."""
     if not len(of.y):
         return value
     weight = of.weight if weighted else None

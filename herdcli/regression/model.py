@@ -1,4 +1,4 @@
-"""The fitted regression: coefficients with their errors, and how well they fit."""
+"""The `regression` artifact: coefficients with their errors, and the quality of the fit."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from herdcli.regression.separation import RecessionDirections
 from herdcli.regression.small_sample_correction import CovarianceUncertainty
 from herdcli.schema import Array, array
 
-COVERED = 0.95  # of the intervals of a table
+COVERED = 0.95  # coverage of the intervals of a table
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """Rows that the fit did not see, as it predicts them."""
+    """Held-out rows with their predictions."""
 
     predictor: Array = array("h K", "linear predictor η, offset included", kind="f", finite=True)
     offset: Array = array("h", "what of it is the offset", kind="f", finite=True)
@@ -54,11 +54,12 @@ class HeldOut:
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralisedLinear:
-    """η = X β + α with K predictors: one, or of softmax one a class (the first class has none unless the fit is penalised).
+    """A generalised linear model η = X β + α with K predictors: one, or for softmax one per class.
 
-    Standard errors are of the maximum of the likelihood; NaN where a penalty, repeated columns or separation leave none (`unbounded`: the
-    likelihood rises for ever with the coefficient, whose value here is where the descent stopped).  Under generalised least
-    squares they, trace, deviance and dispersion are of the rows made independent, whose dispersion multiplies Ω.
+    For softmax the first class has no predictor unless the fit is penalised.
+    Standard errors belong to the maximum of the likelihood.  They are NaN for penalised fits, redundant columns or separation.  `unbounded`
+    marks coefficients along which the likelihood rises without end; their value is where the descent stopped.  Under generalised least
+    squares, errors, trace, deviance and dispersion belong to the whitened rows, whose dispersion multiplies Ω.
     """
 
     coefficients: Array = array("K D", "β", kind="f", finite=True)
@@ -71,13 +72,13 @@ class GeneralisedLinear:
     family: str
     l1: float
     l2: float
-    scale: float  # of gamma-shape
+    scale: float  # known scale of gamma-shape
     dispersion: float
-    null_dispersion: float  # of the model of intercepts alone
+    null_dispersion: float  # dispersion of the model of intercepts alone
     log_likelihood: float  # over the training rows, as `weight_meaning` defines it
     deviance: float
-    null_deviance: float  # of intercepts alone
-    rows: int  # of weight above 0
+    null_deviance: float  # deviance of the model of intercepts alone
+    rows: int  # number of rows of positive weight
     mass: float  # Σ w
     converged: bool
     separated: bool
@@ -88,11 +89,11 @@ class GeneralisedLinear:
     log_variance: Array | None = array("p", "γ of the log of a row's variance, the constant last", kind="f", optional=True, finite=True)
     gls: str = ""  # form of the errors' covariance: ar1, variance, given; empty: independent, of one variance
     correlation: float = float("nan")  # ρ of ar1
-    covariance_parameters: int = 0  # of the covariance, that were estimated
-    weight_kind: str = "precision"  # what weights stand for
-    redundant: int = 0  # columns beyond those of which none is a combination of others
-    response: str = ""  # how the target was given: successes or shares of trials, counts or rates of an exposure; "": as it is
-    firth: bool = False  # the likelihood was penalised by half the log-determinant of Fisher's information
+    covariance_parameters: int = 0  # number of estimated parameters of the covariance
+    weight_kind: str = "precision"  # meaning of the weights
+    redundant: int = 0  # number of columns beyond a largest linearly independent set
+    response: str = ""  # form of the target: successes or shares of trials, counts or rates of an exposure; "": a plain column
+    firth: bool = False  # whether half the log-determinant of Fisher's information was added to the log-likelihood
     freedom: Array | None = array(
         "p", "degrees of freedom of t, where the errors' covariance was estimated", kind="f", optional=True, low=0
     )
@@ -101,7 +102,7 @@ class GeneralisedLinear:
     holdout: HeldOut | None = None
 
     def validate(self) -> None:
-        """Raise DataError unless family, predictors and classes belong together."""
+        """Raise DataError unless family, predictors and classes are consistent."""
         self.distribution()
         if self.gls and (self.family != "gaussian" or self.gls not in covariance.NAMES):
             raise DataError(f"'{self.gls}' is not a covariance of errors for family {self.family}")
@@ -124,46 +125,46 @@ class GeneralisedLinear:
 
     @property
     def columns(self) -> int:
-        """How many columns a row has."""
+        """The number of columns of a row."""
         return int(self.coefficients.shape[1])
 
     @property
     def size(self) -> float:
-        """n, of which degrees of freedom and BIC are: rows, or Σ w under weights of frequency."""
+        """The number of observations n for degrees of freedom and BIC: rows, or Σ w under frequency weights."""
         return weight_meaning.observation_count(self.weight_kind, self.rows, self.mass)
 
     def distribution(self) -> Family:
-        """Its family."""
+        """Return the family."""
         classes = len(self.classes or [])
         return family_by_name(self.family, classes=classes, symmetric=len(self.coefficients) == classes, scale=self.scale)
 
     def predictor(self, X: Array, offset: Array | None = None) -> Array:
-        """η (m, K) of rows X (m, D)."""
+        """Return η (m, K) of rows X (m, D)."""
         eta: Array = np.asarray(X, dtype=np.float64) @ self.coefficients.T + self.intercept
         return eta if offset is None else eta + offset[:, None]
 
     def last_errors(self, steps: covariance.TimeSteps, X: Array, offset: Array, y: Array, variance: Array) -> tuple[Array, Array]:
-        """`HeldOut.before` and `gap` of rows in time, NaN being a target that is not known."""
+        """Return `HeldOut.before` and `gap` for rows in time; a target NaN is unknown."""
         away = np.column_stack([y - self.predictor(X, offset)[:, 0], y - offset - self.null_intercept[0]])
         return covariance.last_observed_before(steps, away / np.sqrt(variance)[:, None], np.isfinite(y))
 
     def predict_errors(self, before: Array, gap: Array, variance: Array) -> tuple[Array, Array]:
-        """What errors (n, …) of rows in time are expected to be after those before them, and their variances (n,) then.
+        """Return the expected errors (n, …) of rows in time given the errors before them, and their conditional variances (n,).
 
-        e_t given e_{t−g} is N(ρ^g e_{t−g}, 1 − ρ^{2g}), both in deviations of their own.
+        e_t given e_{t−g} is N(ρ^g e_{t−g}, 1 − ρ^{2g}), each in units of its own standard deviation.
         """
         power = np.where(gap > 0, np.power(self.correlation, gap.astype(np.float64)), 0.0)
         spread = np.sqrt(variance) * power
         return before * (spread if before.ndim == 1 else spread[:, None]), variance * (1.0 - power * power)
 
     def names(self) -> list[str]:
-        """Of the columns, then `intercept`."""
+        """Return the names of the columns, then `intercept`."""
         return [*(self.feature_names or [f"x{j}" for j in range(self.coefficients.shape[1])]), "intercept"]
 
     def table(self) -> list[dict[str, Any]]:
-        """A row a coefficient: estimate, standard errors, z (t for the Gaussian), p of a two-sided test, 95 % interval.
+        """Return one record per coefficient: estimate, standard errors, z (t for the Gaussian), two-sided p, 95 % interval.
 
-        `note` says why there are no errors, where some coefficient has none.
+        `note` gives the reason if any coefficient has no errors.
         """
         theta = np.column_stack([self.coefficients, self.intercept])
         residual = max(self.size - theta.size + len(theta) * self.redundant, 1.0)
@@ -185,7 +186,7 @@ class GeneralisedLinear:
         return rows
 
     def _missing_error_note(self, k: int, j: int) -> str:
-        """Why a coefficient has no errors; nothing where it has them."""
+        """Return the reason that a coefficient has no errors; empty if it has them."""
         if self.unbounded is not None and self.unbounded[k, j]:
             return "no finite estimate"
         if self.l1 or self.l2:
@@ -195,7 +196,7 @@ class GeneralisedLinear:
         return "no finite estimate" if self.separated and self.unbounded is None else ""
 
     def unbounded_names(self) -> list[str]:
-        """The coefficients without a finite estimate, with their class where there are several."""
+        """Return the names of coefficients without a finite estimate, with their class if there are several."""
         if self.unbounded is None:
             return []
         names, several = self.names(), len(self.coefficients) > 1
@@ -214,7 +215,7 @@ def _normal_tail(z: float) -> float:
 
 
 def initial_coefficients(problem: RegressionProblem, map: Map = map) -> Array:
-    """θ (K, p) with the intercepts of the mean response, the coefficients 0."""
+    """Return θ (K, p) with the intercepts of the mean response and coefficients 0."""
 
     def statistics(block: Any) -> dict[str, Array]:
         _, y, _, weight = problem.parts(block)
@@ -239,11 +240,11 @@ def assemble_regression(
     pearson: bool = False,
     map: Map = map,
 ) -> GeneralisedLinear:
-    """The artifact of a fit, after the passes that its figures take: the null model, separation, errors, likelihood.
+    """Return the artifact of a fit, after the passes for its statistics: null model, separation, errors, likelihood.
 
-    whitened  the form of the errors' covariance and what made the problem's rows independent, under generalised least squares.
-    centre    (D,) what the problem's columns are less.
-    pearson   errors of a family without a dispersion are multiplied by the root of Pearson's χ² by its degrees of freedom.
+    whitened  form of the errors' covariance and the whitened rows of the problem, under generalised least squares.
+    centre    (D,) subtracted from the problem's columns.
+    pearson   whether errors of a family without dispersion are multiplied by the root of Pearson's χ² per degree of freedom.
     """
     endless = separation.find_recession(problem, fit, map)
     ended = final_sums(problem, fit.theta, map, scored=_has_standard_errors(problem, fit))
@@ -291,7 +292,7 @@ def assemble_regression(
 
 @dataclass(frozen=True)
 class FitStatistics:
-    """What is said of a fit besides its coefficients, as `GeneralisedLinear` has it.  standard_error, robust_error  (q,)."""
+    """Statistics of a fit besides its coefficients, as in `GeneralisedLinear`.  standard_error, robust_error  (q,)."""
 
     rows: int
     mass: float
@@ -318,7 +319,7 @@ def regression_artifact(
     seed: int,
     **kept: Any,
 ) -> GeneralisedLinear:
-    """The artifact of a fit and its figures.  kept  what it says of the errors' covariance, and of separation."""
+    """Return the artifact of a fit and its statistics.  kept  fields about the errors' covariance and separation."""
     found = {each.name: getattr(figures, each.name) for each in fields(FitStatistics)}
     found |= {name: found[name].reshape(fit.theta.shape) for name in ("standard_error", "robust_error")}
     return GeneralisedLinear(
@@ -352,17 +353,17 @@ def standard_errors(
     endless: RecessionDirections | None = None,
     uncertainty: CovarianceUncertainty | None = None,
 ) -> tuple[Array, Array]:
-    """Standard errors (q,) from the curvature, and the sandwich's; NaN where a penalty, separation or repeated columns leave none.
+    """Return standard errors (q,) from the curvature, and those of the sandwich; NaN for penalties, separation or redundancy.
 
-    back     (q, q): the coefficients are `back` times those that curvature and scores are of; None: these themselves.
-    endless  where the likelihood rises for ever; the errors of the other coefficients are those of the limiting model.
-    uncertainty  of the errors' covariance, which standard errors take into account.
+    back     (q, q): the coefficients are `back` times those of the curvature and the scores; None: they are the same.
+    endless  directions in which the likelihood rises without end; the other coefficients have the errors of the limiting model.
+    uncertainty  of the errors' covariance, included in the standard errors.
     """
     q = fit.theta.size
     nothing = np.full(q, np.nan)
     if not _has_standard_errors(problem, fit):
         return nothing, nothing
-    # Cov θ̂ = φ H⁻¹ where the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
+    # Cov θ̂ = φ H⁻¹ if the family is right, since the scores' covariance is then φH; else H⁻¹ (Σ s s') H⁻¹ (Huber 1967, White 1980).
     bread = symmetric_inverse(fit.curvature) if endless is None else endless.inverse(fit.curvature)
     left, right = (bread, bread) if back is None else (back @ bread, bread @ back.T)
     spread = bread if uncertainty is None else uncertainty.covariance(bread)
@@ -372,10 +373,10 @@ def standard_errors(
     if endless is not None:
         withheld |= endless.unbounded(back)
     standard[withheld], robust[withheld] = np.nan, np.nan
-    # Firth's slopes are not sums over rows, so that the sandwich's middle is not that of these scores.
+    # Firth's gradient is not a sum over rows, so the middle of the sandwich is not that of these scores.
     return standard, np.full(q, np.nan) if problem.firth else robust
 
 
 def _has_standard_errors(problem: RegressionProblem, fit: RegressionFit) -> bool:
-    """Whether estimates have standard errors: no penalty draws them to 0, and they are finite."""
+    """Return whether estimates have standard errors: they are finite and not shrunk by a penalty."""
     return not (problem.l1 or problem.l2 or fit.separated)

@@ -1,8 +1,9 @@
-"""Regression with many coefficients: the loss of fit.py by steps that need products with the curvature, and never the curvature itself.
+"""Regression with many coefficients: the loss of fit.py, minimised with products of the curvature but never the curvature itself.
 
-The model g'd + ½ d'Hd of the loss at θ is minimised over ‖d‖ ≤ r in the metric of H's diagonal, by conjugate gradients from 0 that end
-where its slope is small or at the border.  A step that the loss does not follow is not taken, and r shrinks; where the model is right at
-the border r grows.  K classes of D columns have K²D²/2 second derivatives of N rows each; a product costs 4 K D N operations.
+The model g'd + ½ d'Hd of the loss at θ is minimised over ‖d‖ ≤ r in the metric of H's diagonal.  Conjugate gradients start at 0 and end
+where the gradient is small or at the border.  If the loss does not follow the model, the step is rejected and r shrinks; if the model
+is right at the border, r grows.  K classes of D columns have K²D²/2 second derivatives of N rows each; a product costs 4 K D N
+operations.
 Source: Steihaug (1983); Lin, Weng & Keerthi (2008) for the loss of classes.
 """
 
@@ -22,23 +23,23 @@ from herdcli.regression.fit import DescentBase, NewtonDescent, RegressionFit, Re
 from herdcli.schema import Array, array
 
 P = TypeVar("P", bound=RegressionProblem)
-MANY = 2000  # coefficients from which steps are those of this file
-TAKEN = 1e-4  # of the decrease that the model foresees, which a step must bring
-POOR, GOOD = 0.25, 0.75  # shares of it below which the region shrinks, and above which it grows
+MANY = 2000  # number of coefficients from which this file's steps are used
+TAKEN = 1e-4  # share of the decrease predicted by the model that a step must achieve
+POOR, GOOD = 0.25, 0.75  # shares below which the region shrinks, and above which it grows
 NARROWER, WIDER = 0.25, 4.0
-RESIDUAL = 0.1  # of the slope, at most, that conjugate gradients leave
-PRODUCTS = 1000  # of a step, at most
-FLATTEST = 1e-3  # of its first value, which the metric keeps where the curvature vanishes
-TOLERANCE = 1e-14  # of the loss: a decrease that is rounding
-COPIES = 8  # of the curvature, while errors are worked out
-SPECTRUM = 2.4e-10  # seconds of a processor for errors, times the cube of the coefficients: 85 s of 7,065
-MARGIN = 1e-3  # of η that puts a row on the side of its class beyond rounding
+RESIDUAL = 0.1  # largest share of the gradient that conjugate gradients leave
+PRODUCTS = 1000  # largest number of products per step
+FLATTEST = 1e-3  # least share of its first value that the metric keeps where the curvature vanishes
+TOLERANCE = 1e-14  # relative to the loss: a smaller decrease is rounding
+COPIES = 8  # number of curvature matrices in memory while errors are computed
+SPECTRUM = 2.4e-10  # seconds of processor time for errors, times the cube of the number of coefficients: 85 s for 7,065
+MARGIN = 1e-3  # least η that puts a row on the side of its class beyond rounding
 
 
 def large_descent(
     problem: RegressionProblem, start: Array, iterations: int, map: Map, elsewhere: BlockSource | None
 ) -> Algorithm[Any, RegressionFit]:
-    """The algorithm for a problem of this size; least squares are one step of any size, and ℓ1 has no other."""
+    """Return the algorithm for a problem of this size; least squares takes one step at any size, and ℓ1 has no other."""
     if problem.firth:
         return firth.firth_ascent(problem, start, iterations, map, elsewhere)
     few = start.size < MANY or problem.l1 > 0 or problem.family.name == "gaussian"
@@ -48,18 +49,18 @@ def large_descent(
 
 
 def without_rows(problem: P) -> P:
-    """The problem without its rows."""
+    """Return the problem without its rows."""
     return replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
 
 
 def _linear_predictors(problem: RegressionProblem, block: RowBlock, theta: Array) -> Array:
-    """X β + α (m, K), offsets apart."""
+    """Return X β + α (m, K), without offsets."""
     found: Array = block.X[:, : problem.features] @ theta[:, :-1].T + theta[:, -1]
     return found
 
 
 def _gradient_sum(problem: RegressionProblem, block: RowBlock, values: Array) -> Array:
-    """Σ_n v_n ⊗ z_n (K, p) of values (m, K) of the rows."""
+    """Return Σ_n v_n ⊗ z_n (K, p) for values (m, K) of the rows."""
     return np.column_stack([values.T @ block.X[:, : problem.features], values.sum(axis=0)])
 
 
@@ -69,13 +70,16 @@ def _block_weights(block: RowBlock) -> Array:
 
 @dataclass(frozen=True)
 class GradientSums(Statistics):
-    """From a block to Σw, the loss at θ (K, p), its gradient and the diagonal of its curvature (K, p), and rows not on their side."""
+    """A function from a block to Σw, the loss at θ (K, p), its gradient and curvature diagonal (K, p), and doubtful rows.
+
+    Doubtful rows are those that `poorly_classified_rows` finds.
+    """
 
     problem: RegressionProblem
     theta: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         problem, weight = self.problem, _block_weights(block)
         y, offset = block.X[:, -2], block.X[:, -1:]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -93,14 +97,14 @@ class GradientSums(Statistics):
 
 @dataclass(frozen=True)
 class HessianProduct(Statistics):
-    """From a block to the curvature at θ times v, both (K, p)."""
+    """A function from a block to the curvature at θ times v, both (K, p)."""
 
     problem: RegressionProblem
     theta: Array
     v: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         problem = self.problem
         eta = _linear_predictors(problem, block, self.theta)
         curve = problem.family.terms(eta + block.X[:, -1:], block.X[:, -2])[2]
@@ -111,7 +115,10 @@ class HessianProduct(Statistics):
 
 
 def poorly_classified_rows(problem: RegressionProblem, eta: Array, y: Array) -> Array:
-    """Which rows (m,) the predictors η (m, K), offsets apart, do not put well on the side of their class; all where there are none."""
+    """Return which rows (m,) the predictors η (m, K), without offsets, do not put clearly on the side of their class.
+
+    All rows count if the family has no classes.
+    """
     if problem.family.name == "bernoulli":
         return np.asarray(~((2 * y - 1) * eta[:, 0] > MARGIN) | ((y > 0) & (y < 1)))
     if problem.family.name != "softmax":
@@ -126,7 +133,7 @@ def poorly_classified_rows(problem: RegressionProblem, eta: Array, y: Array) -> 
 
 @dataclass
 class TrustRegionState:
-    """Where the descent is: θ, f and its derivatives there, the step that is tried next, and f after each step taken."""
+    """The state of the descent: θ, f and its derivatives there, the next step to try, and f after each accepted step."""
 
     step: int
     theta: Array = array("K p", "coefficients, the intercept last", kind="f")
@@ -137,25 +144,25 @@ class TrustRegionState:
     trace: Array = array("T", "objective after each step taken", kind="f")
     objective: float = np.inf
     radius: float = np.inf
-    foreseen: float = np.inf  # decrease of the step tried
-    inside: bool = False  # it ends before the border
+    foreseen: float = np.inf  # predicted decrease of the trial step
+    inside: bool = False  # whether the trial step ends inside the border
     mass: float = 0.0
-    doubtful: float = np.inf  # rows of positive weight not well on their side
+    doubtful: float = np.inf  # number of rows of positive weight not clearly on the side of their class
 
 
 @dataclass(frozen=True)
 class TrustRegion(DescentBase):
-    """The descent as an algorithm."""
+    """The trust-region descent as an algorithm."""
 
     state = TrustRegionState  # the type of its states
 
     def init(self) -> TrustRegionState:
-        """θ at the start; the first step evaluates it."""
+        """Return the initial θ; the first step evaluates it."""
         direction, gradient, metric, first = np.zeros((4, *self.start.shape))
         return TrustRegionState(0, self.start.copy(), direction, gradient, metric, first, np.zeros(0))
 
     def step(self, state: TrustRegionState) -> TrustRegionState:
-        """Evaluate the step that is tried: take it or not, and look for the next one in a region of the size that this tells."""
+        """Evaluate the trial step, accept or reject it, adapt the region and compute the next step."""
         problem, tried = self.problem, state.theta + state.direction
         sums = total_statistics(self.source, self.gradient_sums(tried), self.map)
         mass = float(sums["mass"][0])
@@ -183,15 +190,15 @@ class TrustRegion(DescentBase):
         return state
 
     def gradient_sums(self, theta: Array) -> Statistics:
-        """From a block to what `GradientSums` gives."""
+        """Return the statistics `GradientSums` at θ."""
         return GradientSums(without_rows(self.problem), theta)
 
     def product_sums(self, theta: Array, v: Array) -> Statistics:
-        """From a block to `product`, that of the curvature at θ with v."""
+        """Return the statistics for the product of the curvature at θ with v."""
         return HessianProduct(without_rows(self.problem), theta, v)
 
     def _product(self, state: TrustRegionState) -> Callable[[Array], Array]:
-        """The curvature at θ as a function of a direction."""
+        """Return the curvature at θ as a function of a direction."""
         problem, source = self.problem, self.source
         penalised = problem.l2 * problem.penalised.reshape(state.theta.shape)
 
@@ -202,30 +209,30 @@ class TrustRegion(DescentBase):
         return product
 
     def done(self, state: TrustRegionState) -> bool:
-        """Whether no step gains more than rounding, classes are told apart, or no step is allowed any more."""
+        """Return whether no step gains more than rounding, classes are separated, or all iterations are used."""
         return state.step >= self.iterations or self.settled(state) or self._torn(state)
 
     def settled(self, state: TrustRegionState) -> bool:
-        """Whether no step gains more than rounding."""
+        """Return whether no step gains more than rounding."""
         return np.isfinite(state.objective) and state.foreseen <= TOLERANCE * max(1.0, abs(state.objective))
 
     def _torn(self, state: TrustRegionState) -> bool:
-        """Whether coefficients without penalty put every row on the side of its class: multiples of them lose less and less."""
+        """Return whether unpenalised coefficients put every row on the side of its class, so that multiples of them lose less and less."""
         return state.doubtful == 0 and not self.problem.l2
 
     def memory(self) -> int:
-        """Bytes of the curvature and its inverse, which errors take where there is no penalty, or of the coefficients at work."""
+        """Return the bytes of the curvature and its inverse, needed for errors without penalty, or else of the coefficients in use."""
         q = self.start.size
         return 8 * (20 * q if self.problem.l2 else q**2 * (COPIES + self.source.count.bit_length()))
 
     def after(self, state: TrustRegionState) -> tuple[float, int]:
-        """Seconds and bytes, about, of the errors of a descent that goes on from this state."""
+        """Return the approximate seconds and bytes for the errors after a descent that continues from this state."""
         if self.problem.l2 or self._torn(state):
             return 0.0, 0
         return SPECTRUM * self.start.size**3, self.memory()
 
     def result(self, state: TrustRegionState) -> RegressionFit:
-        """The coefficients, and what is to be told of them; the curvature where errors come of it."""
+        """Return the coefficients, flags for convergence and separation, and the curvature if errors are computed from it."""
         separated = self._torn(state)
         curve = np.zeros((0, 0))
         if not (separated or self.problem.l2):
@@ -234,18 +241,18 @@ class TrustRegion(DescentBase):
 
 
 def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric: Array, radius: float) -> tuple[Array, float, bool]:
-    """d (K, p) that minimises g'd + ½ d'Hd over Σ metric d² ≤ radius², near enough; the decrease foreseen; whether it ends inside.
+    """Return d (K, p) that nearly minimises g'd + ½ d'Hd over Σ metric d² ≤ radius², the predicted decrease, and if it ends inside.
 
-    product  v ↦ Hv.  Coordinates of metric 0 stay 0.  Lengths of conjugate gradients' points grow from step to step in their
-    preconditioner's metric, so that the first beyond the border is the last one.
+    product  v ↦ Hv.  Coordinates with metric 0 stay 0.  The iterates of conjugate gradients grow in length in their preconditioner's
+    metric, so the first one beyond the border is the last one.
     """
     d, along = np.zeros_like(gradient), np.zeros_like(gradient)
     rest = -gradient
     scaled = _divide_by_metric(rest, metric)
     slope = begun = float((rest * scaled).sum())
-    least = min(RESIDUAL, begun**0.25) ** 2 * begun  # residuals fall faster and faster from step to step of the descent: order 3/2
+    least = min(RESIDUAL, begun**0.25) ** 2 * begun  # residuals fall faster from step to step of the descent: order 3/2
     way, inside = scaled, True
-    for _ in range(min(PRODUCTS, 2 * gradient.size)):  # without rounding, as many as there are coordinates are enough
+    for _ in range(min(PRODUCTS, 2 * gradient.size)):  # without rounding, as many products as coordinates are enough
         if slope <= least:
             break
         image = product(way)
@@ -265,7 +272,7 @@ def trust_region_step(product: Callable[[Array], Array], gradient: Array, metric
 
 
 def _distance_to_border(d: Array, way: Array, metric: Array, radius: float) -> float:
-    """t ≥ 0 with ‖d + t way‖ = radius."""
+    """Return t ≥ 0 with ‖d + t way‖ = radius."""
     a, b = float((way * metric * way).sum()), float((d * metric * way).sum())
     c = radius**2 - float((d * metric * d).sum())
     return float((np.sqrt(b * b + a * max(c, 0.0)) - b) / a)

@@ -1,18 +1,18 @@
-"""Directions in which a likelihood rises for ever, so that some coefficients have no finite estimate (separation).
+"""Directions of recession, in which a likelihood rises without end, so that some coefficients have no finite estimate (separation).
 
-The log-likelihood of a row does not fall along δ (K, p), u = δz being the change of its predictors, where
+The log-likelihood of a row does not fall along δ (K, p), with u = δz the change of its predictors, if
 
     bernoulli   u ≥ 0 if y = 1, u ≤ 0 if y = 0, and u = 0 for a fraction between them
     poisson     u ≤ 0 if y = 0, else u = 0
     softmax     u_y ≥ u_k for every other class k
 
-Each of these is a contrast a'δ ≥ 0, of a row and a rival of what was observed, or a'δ = 0.  δ is a direction of recession if all of them
-hold and one is strict.  Without such a direction the likelihood has a finite maximum (Albert & Anderson 1984; Geyer 2009).  With them, a
-coefficient has a finite estimate exactly if it is 0 in all of them; those estimates and their errors are of the limiting model, in which
-the contrasts that can be strict are left out.
+Each of these is a contrast a'δ ≥ 0, of a row and an alternative to the observed value, or a'δ = 0.  δ is a direction of recession if all
+of them hold and one is strict.  Without such a direction the likelihood has a finite maximum (Albert & Anderson 1984; Geyer 2009).  With
+them, a coefficient has a finite estimate exactly if it is 0 in all of them.  Those estimates and their errors belong to the limiting
+model, in which the contrasts that can be strict are left out.
 
-The search begins where the descent has ended: rivals whose probability has not vanished there cannot be strict.  The directions that leave
-these contrasts at 0 are a small space, often a line, in which a linear program finds what the others allow.
+The search begins where the descent ended: alternatives whose probability has not vanished there cannot be strict.  The directions that
+leave these contrasts at 0 are a small space, often a line, in which a linear program finds those that the other contrasts allow.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from herdcli.regression.family_table import TABLE
 from herdcli.regression.fit import ALIASED, RegressionFit, RegressionProblem, symmetric_inverse
 from herdcli.schema import Array
 
-VANISHED = 1e-6  # of a rival's probability at the end of a descent that converged
-SMALL = 1e-2  # the same of a descent that did not
-EXACT = 1e-9  # of a row's scaled length, within which a contrast is 0
-PRESENT = 1e-6  # share of a direction in a coefficient, below which it is rounding
+VANISHED = 1e-6  # probability of an alternative below which it has vanished, after a descent that converged
+SMALL = 1e-2  # the same after a descent that did not converge
+EXACT = 1e-9  # relative to a row's scaled length: a smaller contrast is 0
+PRESENT = 1e-6  # share of a direction in a coefficient below which it is rounding
 ROUNDING = 1e-12
-MOST_COEFFICIENTS = 2000  # whose null space is worked out: its cost grows as the cube
-MOST_NUMBERS = 4_000_000  # entries of the linear program's matrix
-SECONDS = 20.0  # that the linear program may take
+MOST_COEFFICIENTS = 2000  # number of coefficients up to which the null space is computed: its cost grows as the cube
+MOST_NUMBERS = 4_000_000  # largest number of entries of the linear program's matrix
+SECONDS = 20.0  # time limit of the linear program
 
 
 @dataclass(frozen=True)
 class RecessionDirections:
-    """Where coefficients (q,) have no finite estimate.
+    """The directions in which coefficients (q,) have no finite estimate.
 
     span (q, m)  orthonormal directions of recession, in units of `scale` (q,), the root mean square of each column.
-    rows         how many rows can be told apart without error.  certain: whether the search came to its end.
+    rows         number of rows that can be separated without error.  certain: whether the search was completed.
     """
 
     span: Array
@@ -51,18 +51,18 @@ class RecessionDirections:
     certain: bool = True
 
     def directions(self, back: Array | None = None) -> Array:
-        """The same in the units of the coefficients (q, m), which are `back` (q, q) times those that were fitted."""
+        """Return the directions in the units of the coefficients (q, m), which are `back` (q, q) times the fitted ones."""
         found: Array = self.span / self.scale[:, None]
         return found if back is None else back @ found
 
     def unbounded(self, back: Array | None = None) -> Array:
-        """Which coefficients (q,) have no finite estimate."""
+        """Return which coefficients (q,) have no finite estimate."""
         found = np.abs(self.directions(back)) * self.scale[:, None] > PRESENT
         return np.asarray(found.any(axis=1))
 
     def inverse(self, curvature: Array) -> Array:
-        """The inverse (q, q) of the curvature of the limiting model, in the directions in which that is not flat."""
-        # In the limit the curvature along δ vanishes; what is left of it is where the descent stopped, and is left out.
+        """Return the inverse (q, q) of the curvature of the limiting model, in the directions in which it is not flat."""
+        # In the limit the curvature along δ vanishes; the remainder depends on where the descent stopped and is left out.
         U = _orthogonal_complement(self.span)
         bread = U @ symmetric_inverse(U.T @ (curvature / self.scale[:, None] / self.scale) @ U) @ U.T
         found: Array = bread / self.scale[:, None] / self.scale
@@ -70,7 +70,7 @@ class RecessionDirections:
 
 
 def _orthogonal_complement(span: Array) -> Array:
-    """Orthonormal directions (q, q − m) at right angles to others (q, m)."""
+    """Return orthonormal directions (q, q − m) orthogonal to the given ones (q, m)."""
     along = (span != 0).any(axis=1)
     if along.sum() == span.shape[1]:
         found: Array = np.eye(len(span))[:, ~along]
@@ -81,9 +81,9 @@ def _orthogonal_complement(span: Array) -> Array:
 
 @dataclass(frozen=True)
 class ClassContrast:
-    """Rows (m,) of a block whose predictor `plus` must not fall against `minus`; 0 is the reference, whose predictor is 0.
+    """Rows (m,) of a block whose predictor `plus` must not fall relative to `minus`; 0 is the reference, with predictor 0.
 
-    rival (m,)  probability, or mean count, of what was not observed; infinite where the contrast must be 0.
+    rival (m,)  probability, or mean count, of the alternative; infinite where the contrast must be 0.
     """
 
     rows: Array
@@ -93,7 +93,7 @@ class ClassContrast:
 
 
 def find_recession(problem: RegressionProblem, fit: RegressionFit, map: Map = map) -> RecessionDirections | None:
-    """The directions of recession of an unpenalised fit; None where there are none."""
+    """Return the directions of recession of an unpenalised fit; None if there are none."""
     if not TABLE[problem.family.name].recedes or problem.l1 or problem.l2 or problem.firth:
         return None
     sums = total_statistics(RowBlocks(problem.rows), lambda block: _column_scales(problem, block), map)
@@ -115,7 +115,7 @@ def _column_scales(problem: RegressionProblem, block: RowBlock) -> Sums:
 
 
 def class_contrasts(problem: RegressionProblem, theta: Array, block: RowBlock) -> Iterator[ClassContrast]:
-    """Those of the rows of a block whose weight is above 0."""
+    """Yield the contrasts of the rows of a block with positive weight."""
     Z, y, offset, weight = problem.parts(block)
     mean, there = problem.family.mean(Z @ theta.T + offset[:, None]), weight > 0
     if problem.family.name == "softmax":
@@ -134,7 +134,11 @@ def class_contrasts(problem: RegressionProblem, theta: Array, block: RowBlock) -
 
 @dataclass(frozen=True)
 class _RecessionSearch:
-    """What every pass needs.  limit  probability below which a rival has vanished.  typical  weight of a row, in the mean."""
+    """The data of the search, used in every pass.
+
+    limit    probability below which an alternative has vanished.
+    typical  mean weight of a row.
+    """
 
     problem: RegressionProblem
     theta: Array
@@ -144,14 +148,14 @@ class _RecessionSearch:
     map: Map
 
     def search_any_direction(self) -> RecessionDirections | None:
-        """Of any direction."""
+        """Return directions of recession of any orientation."""
         near = total_statistics(RowBlocks(self.problem.rows), self._near_contrast_products, self.map)
         if not near["far"][0]:
             return None
         basis = self._free_directions(near["gram"], near["all"])
         if not basis.shape[1]:
             return None
-        # A second pass multiplies rows by the basis itself: squares of entries that are 0 are then 1e-30 and not 1e-16 of the largest.
+        # A second pass multiplies rows by the basis itself: squares of zero entries are then 1e-30 and not 1e-16 of the largest.
         basis = basis @ _null_directions(
             total_statistics(RowBlocks(self.problem.rows), lambda block: self._remaining_contrasts(block, basis), self.map)["gram"],
             EXACT**2,
@@ -166,7 +170,7 @@ class _RecessionSearch:
         return RecessionDirections(span, self.scale, rows, certain)
 
     def _near_contrast_products(self, block: RowBlock) -> Sums:
-        """Σ a a' over the contrasts whose rivals have not vanished, in scaled columns, how many have, and Σ z z' over all rows."""
+        """Return Σ a a' over contrasts with alternatives that have not vanished, the number of the others, and Σ z z' over all rows."""
         Z, p = self._columns(block), self.problem.features + 1
         K = self.problem.outputs
         gram, far = np.zeros((K + 1, p, K + 1, p)), 0.0
@@ -184,7 +188,7 @@ class _RecessionSearch:
         return {"gram": inner, "far": np.array([far]), "all": Z.T @ Z}
 
     def _has_vanished_rival(self, block: RowBlock, each: ClassContrast) -> Array:
-        """Which contrasts (m,) have a rival that has vanished; a row that weighs little says little by its probability."""
+        """Return which contrasts (m,) have an alternative that has vanished; a low-weight row's probability is less informative."""
         weight = 1.0 if block.weight is None else np.minimum(1.0, block.weight[each.rows] / self.typical)
         found: Array = each.rival * weight < self.limit
         return found
@@ -194,24 +198,24 @@ class _RecessionSearch:
         return found
 
     def _free_directions(self, near: Array, gram: Array) -> Array:
-        """Orthonormal directions (q, m) that leave near contrasts as they are, beside those that leave all rows as they are."""
+        """Return orthonormal directions (q, m) that leave near contrasts unchanged, without those that leave all rows unchanged."""
         free = _null_directions(near, ALIASED)
         repeated = np.kron(np.eye(self.problem.outputs), _null_directions(gram, ALIASED))
         free = free - repeated @ (repeated.T @ free)
-        # What is left of directions within the repeated ones is 0, of those at right angles to them all: lengths are 0 or 1.
+        # The remainder is 0 for directions within the redundant ones; the others are orthogonal to them: lengths are 0 or 1.
         squares, vectors = np.linalg.eigh(free.T @ free)
         found: Array = free @ vectors[:, squares > 0.5] / np.sqrt(squares[squares > 0.5])
         return found
 
     def _products(self, basis: Array, block: RowBlock, each: ClassContrast, rows: Array) -> Array:
-        """a'V (m, directions) of some of a contrast's rows."""
+        """Return a'V (m, directions) of some of a contrast's rows."""
         K, p = self.problem.outputs, self.problem.features + 1
         whole = np.concatenate([np.zeros((1, p, basis.shape[1])), basis.reshape(K, p, -1)])
         found: Array = self._columns(block)[rows] @ (whole[each.plus] - whole[each.minus])
         return found
 
     def _remaining_contrasts(self, block: RowBlock, basis: Array) -> Sums:
-        """Σ over near contrasts of V'a a'V, each of a row of length 1."""
+        """Return Σ over near contrasts of V'a a'V, each for a row scaled to length 1."""
         found = np.zeros((basis.shape[1], basis.shape[1]))
         lengths = np.linalg.norm(self._columns(block), axis=1)
         for each in class_contrasts(self.problem, self.theta, block):
@@ -221,7 +225,7 @@ class _RecessionSearch:
         return {"gram": found}
 
     def _strict_combinations(self, basis: Array) -> tuple[Array | None, int, bool]:
-        """Combinations (m, r) of the basis that vanished contrasts allow, how many rows they tell apart, and whether that is certain."""
+        """Return combinations (m, r) of the basis that vanished contrasts allow, the number of rows they separate, and if it is certain."""
         parts, numbers = [np.zeros((0, basis.shape[1]))], [np.zeros(0, dtype=np.int64)]
         for block in RowBlocks(self.problem.rows).take(0, RowBlocks(self.problem.rows).count):
             for each in class_contrasts(self.problem, self.theta, block):
@@ -238,12 +242,12 @@ class _RecessionSearch:
         return _null_directions(B[~strict].T @ B[~strict], EXACT), len(np.unique(number[strict])), certain
 
     def search_along_axes(self) -> RecessionDirections | None:
-        """Of single coefficients, such as a level that one class alone has: a pass over the rows, however many columns there are."""
+        """Return directions of single coefficients, such as a level that only one class has, in one pass for any number of columns."""
         K, p = self.problem.outputs, self.problem.features + 1
 
         def extremes(block: RowBlock) -> Sums:
             Z = self.problem.parts(block)[0]
-            found = np.zeros((K, 3, p))  # contrasts that rise and fall with each coefficient, and rows that must stay
+            found = np.zeros((K, 3, p))  # contrasts that rise and fall with each coefficient, and rows that must not change
             for each in class_contrasts(self.problem, self.theta, block):
                 part = Z[each.rows]
                 up, down = np.count_nonzero(part > 0, axis=0), np.count_nonzero(part < 0, axis=0)
@@ -264,14 +268,14 @@ class _RecessionSearch:
 
 
 def _null_directions(gram: Array, share: float) -> Array:
-    """Orthonormal directions (q, m) along which a sum of squares is at most a share of its largest, or of one row's."""
+    """Return orthonormal directions (q, m) along which a sum of squares is at most a share of its largest, or of one row's."""
     values, vectors = np.linalg.eigh(gram)
     found: Array = vectors[:, values <= share * max(float(values[-1]) if len(values) else 0.0, 1.0)]
     return found
 
 
 def _allowed_direction(B: Array, grown: Array) -> tuple[Array, bool]:
-    """Which of the contrasts (n,) can be strict while all B x ≥ 0, rows of B (n, m) being of length 1; and whether that is certain.
+    """Return which contrasts (n,) can be strict while all B x ≥ 0, for B (n, m) with rows of length 1, and whether that is certain.
 
     grown (m,)  the coefficients so far, which usually are such an x.
     """
@@ -287,7 +291,7 @@ def _allowed_direction(B: Array, grown: Array) -> tuple[Array, bool]:
     from scipy.sparse import csr_array, eye_array, hstack
 
     n, m = B.shape
-    # max Σ t over 0 ≤ t ≤ 1, t ≤ B x: directions can be added and stretched, so that every contrast that can be strict has t = 1.
+    # max Σ t over 0 ≤ t ≤ 1, t ≤ B x: directions can be added and scaled, so every contrast that can be strict has t = 1.
     cost = np.concatenate([np.zeros(m), -np.ones(n)])
     bounds = [(None, None)] * m + [(0.0, 1.0)] * n
     matrix = hstack([csr_array(-B), eye_array(n)], format="csr")

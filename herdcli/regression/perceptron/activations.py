@@ -1,4 +1,4 @@
-"""The nonlinearity ψ of hidden units, with its first and second derivative.
+"""Activation functions ψ of hidden units, with their first and second derivatives.
 
 tanh      tanh a               1 − ψ²          −2 ψ (1 − ψ²)
 relu      max(a, 0)            1[a > 0]        0
@@ -18,12 +18,12 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class Activation:
-    """Functions of a layer's inputs and outputs.
+    """An activation as functions of a layer's inputs and outputs.
 
     value      ψ(a), in new memory.
     slope      ψ'(a), from a and ψ(a).
     curvature  ψ''(a), from a and ψ(a).
-    rectified  whether half of the units are 0 at the start, for which first weights make up.
+    rectified  whether half of the units are initially 0, for which the initial weights compensate.
     """
 
     value: Callable[[Array], Array]
@@ -33,7 +33,7 @@ class Activation:
 
 
 def _logistic(a: Array) -> Array:
-    # ½ + ½ tanh(a/2), which overflows on neither side and keeps the type
+    # ½ + ½ tanh(a/2), which never overflows and keeps the type
     half = a.dtype.type(0.5)
     return np.asarray(half + half * np.tanh(half * a))
 

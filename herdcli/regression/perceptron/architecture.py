@@ -1,4 +1,4 @@
-"""The shape of a perceptron, and its parameters as one vector."""
+"""The architecture of a perceptron, and its parameters as one vector."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class Architecture:
-    """widths  columns, hidden units of each layer, predictors.  activation  a name of `choices.ACTIVATIONS`."""
+    """The layer widths and the activation of a perceptron.
+
+    widths  columns, hidden units of each layer, predictors.  activation  a name of `choices.ACTIVATIONS`.
+    """
 
     widths: tuple[int, ...]
     activation: str
 
     @property
     def function(self) -> Activation:
-        """ψ of hidden units."""
+        """The activation ψ of hidden units."""
         return BY_NAME[self.activation]
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """(outputs, inputs) of each layer."""
+        """The pair (outputs, inputs) of each layer."""
         return [(high, low) for low, high in itertools.pairwise(self.widths)]
 
     @property
     def parameters(self) -> int:
-        """Weights and biases in all."""
+        """The total number of weights and biases."""
         return sum(high * (low + 1) for high, low in self.sizes)
 
     def layers(self, theta: Array) -> list[tuple[Array, Array]]:
-        """Weights (n_l, n_{l−1}) and biases (n_l,) of each layer as views of θ (q,)."""
+        """Return weights (n_l, n_{l−1}) and biases (n_l,) of each layer as views of θ (q,)."""
         found, start = [], 0
         for high, low in self.sizes:
             middle = start + high * low
@@ -46,14 +49,14 @@ class Architecture:
 
     @property
     def penalised(self) -> Array:
-        """(q,) 1 for weights, 0 for biases."""
+        """A mask (q,) with 1 for weights and 0 for biases."""
         found = np.zeros(self.parameters)
         for W, _ in self.layers(found):
             W[:] = 1.0
         return found
 
     def initial(self, seed: int, restart: int, intercept: Array) -> Array:
-        """θ (q,) of a start: uniform weights whose layers neither grow nor shrink, biases 0, the last ones `intercept` (K,).
+        """Return initial θ (q,): uniform weights that preserve scale across layers, biases 0, the last biases `intercept` (K,).
 
         Source: Glorot & Bengio (2010); He et al. (2015) for rectified units.
         """

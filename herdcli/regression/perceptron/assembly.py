@@ -1,4 +1,4 @@
-"""From the best start's parameters to the artifact: the layers in the target's units, the linear model, deviances and dispersions."""
+"""Construction of the artifact from the best start: layers in the target's units, the linear model, deviances and dispersions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from herdcli.regression.perceptron.model import PerceptronLayer
 from herdcli.regression.perceptron.scaling import FitScaling
 from herdcli.schema import Array
 
-MOST_WORK = 2 * 10**7  # rows × coefficients that the linear model is fitted to
+MOST_WORK = 2 * 10**7  # largest number of rows × coefficients for fitting the linear model
 ITERATIONS = 100
 
 
@@ -31,29 +31,29 @@ class FittedRows:
     weight: Array | None
 
     def take(self, chosen: Array) -> FittedRows:
-        """Some of them."""
+        """Return some of the rows."""
         return FittedRows(self.X[chosen], self.y[chosen], self.offset[chosen], None if self.weight is None else self.weight[chosen])
 
 
 @dataclass(frozen=True)
 class PredictionFigures:
-    """Of predictors of rows: Σ w d of the deviances d, and Pearson's χ² by the number of observations."""
+    """Deviance Σ w d of predictors of rows, and Pearson's χ² divided by the number of observations."""
 
     deviance: float
     dispersion: float
 
 
 def fitted_layers(architecture: Architecture, theta: Array, scaling: FitScaling) -> list[PerceptronLayer]:
-    """The layers of θ (q,), the last one in the target's units."""
+    """Return the layers of θ (q,), with the last one in the target's units."""
     layers = [(W.copy(), b.copy()) for W, b in architecture.layers(theta)]
     scaling.original_units(layers[-1])
     return [PerceptronLayer(W=W, b=b) for W, b in layers]
 
 
 def fit_linear_model(rows: FittedRows, family: Family, outputs: int, l2: float, scaling: FitScaling, map: Map = map) -> Array:
-    """Coefficients (K, D + 1) of scaled columns, the intercept last, under a ridge of one row at least.
+    """Return coefficients (K, D + 1) of scaled columns, the intercept last, with a ridge worth at least one row.
 
-    Of more rows than MOST_WORK allows it is fitted to some, evenly spread.
+    For more rows than MOST_WORK allows, evenly spaced ones are used.
     """
     most = max(1000, MOST_WORK // (outputs * (rows.X.shape[1] + 1)))
     if len(rows.y) > most:
@@ -69,14 +69,14 @@ def fit_linear_model(rows: FittedRows, family: Family, outputs: int, l2: float, 
 
 
 def fit_intercepts(rows: FittedRows, family: Family, outputs: int, map: Map = map) -> Array:
-    """(K,) of the model of intercepts alone."""
+    """Return the intercepts (K,) of the model of intercepts alone."""
     table = RowTable(np.column_stack([rows.y, rows.offset]), weight=rows.weight)
     alone = RegressionProblem(table, family, outputs, 0)
     return np.asarray(run_algorithm(NewtonDescent(alone, initial_coefficients(alone, map), map=map)).theta[:, 0].copy())
 
 
 def prediction_figures(rows: FittedRows, family: Family, eta: Array, weight_kind: str) -> PredictionFigures:
-    """Of predictors η (n, K) of rows, offsets included."""
+    """Return deviance and dispersion of predictors η (n, K) of rows, offsets included."""
     weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
     deviance = float(weight @ family.deviance(eta, rows.y))
     if not family.dispersed:

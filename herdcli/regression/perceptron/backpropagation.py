@@ -4,8 +4,8 @@ With x⁰ a row and l = 1 … L, layer by layer (Makin, eq. 5.16):
 
     a^l = W^l x^{l−1} + b^l,        x^l = ψ(a^l),        the last one without ψ: η = a^L.
 
-η are the natural parameters of the response's family (Makin, sec. 5.2.1, "a statistical view"), so that the recursion starts from the
-slope of −log p(y | η), which for canonical links is the mean less the response (eq. 5.17):
+η are the natural parameters of the response's family (Makin, sec. 5.2.1, "a statistical view").  So the recursion starts from the
+gradient of −log p(y | η), which for canonical links is the mean less the response (eq. 5.17):
 
     δ^L = ∂ℓ/∂η,                    δ^{l−1} = (W^l' δ^l) ∘ ψ'(a^{l−1}),
 
@@ -21,7 +21,7 @@ this change, with C the curvature of −log p in η:
     R{δ^{l−1}} = (W^l' R{δ^l} + V^l' δ^l) ∘ ψ'(a^{l−1}) + (W^l' δ^l) ∘ ψ''(a^{l−1}) ∘ R{a^{l−1}},
     R{∂ℓ/∂W^l} = Σ R{δ^l} x^{l−1}' + δ^l R{x^{l−1}}',    R{∂ℓ/∂b^l} = Σ R{δ^l}.
 
-Rows are those of matrices here, so that products stand in the other order.
+In the code rows are those of matrices, so products are in the other order.
 Source: Makin, eqs. 5.16 to 5.18; Pearlmutter (1994), "Fast exact multiplication by the Hessian".
 """
 
@@ -40,19 +40,19 @@ Layers = Sequence[tuple[Array, Array]]  # W^l (n_l, n_{l−1}) and b^l (n_l,), t
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """inputs  a^1 … a^L, the last of which is η (m, K).  outputs  x^0 … x^{L−1}."""
+    """The values of all layers: inputs a^1 … a^L, the last of which is η (m, K), and outputs x^0 … x^{L−1}."""
 
     inputs: list[Array]
     outputs: list[Array]
 
     @property
     def eta(self) -> Array:
-        """η (m, K)."""
+        """The predictors η (m, K)."""
         return self.inputs[-1]
 
 
 def forward(layers: Layers, activation: Activation, rows: Array) -> ForwardPass:
-    """a^l and x^l of rows (m, D)."""
+    """Return a^l and x^l of rows (m, D)."""
     inputs, outputs = list[Array](), [rows]
     for number, (W, b) in enumerate(layers):
         a = outputs[-1] @ W.T
@@ -105,7 +105,7 @@ def hessian_product(
 
 
 def _forward_change(layers: Layers, change: Layers, activation: Activation, passed: ForwardPass) -> ForwardPass:
-    """R{a^l} and R{x^l}; R{x^0} is a number 0."""
+    """Return R{a^l} and R{x^l}; R{x^0} is the number 0."""
     inputs, outputs = list[Array](), [np.zeros(())]
     for number, ((W, _), (V, c)) in enumerate(zip(layers, change, strict=True)):
         x = passed.outputs[number]

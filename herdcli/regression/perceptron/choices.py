@@ -1,4 +1,4 @@
-"""The names of activations and optimizers, which import nothing slow."""
+"""The names of activations and optimizers, in a file without slow imports."""
 
 from __future__ import annotations
 

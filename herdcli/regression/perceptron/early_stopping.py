@@ -1,4 +1,4 @@
-"""Early stopping: the parameters of the least loss on validation rows are kept, and a fit ends when they have not changed for a while."""
+"""Early stopping: keep the parameters with the least validation loss, and end a fit when it has not improved for some time."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from herdcli.schema import Array, array
 
 @dataclass(kw_only=True)
 class BestParameters:
-    """The best so far.  Without validation rows they are the last ones."""
+    """The best parameters so far.  Without validation rows they are the last ones."""
 
     theta: Array = array("q", "parameters", kind="f")
     losses: Array = array("V", "mean loss of the validation rows at each look, the start's first", kind="f")
     loss: float = float("inf")
-    looks: int = 0  # since it was found
+    looks: int = 0  # number of evaluations since the best parameters were found
 
 
 @dataclass(frozen=True)
 class PerceptronFit:
-    """What came of one start.
+    """The result of one start.
 
-    loss       mean loss of the validation rows, or without such rows the penalised one of the training rows.
+    loss       mean loss of the validation rows, or without such rows the penalised loss of the training rows.
     trace      penalised mean loss of the training rows, step by step or epoch by epoch.
-    losses     mean loss of the validation rows at the same times, where there are any.
-    converged  whether it ended at a minimum or because validation rows said so.
+    losses     mean loss of the validation rows at the same times, if there are any.
+    converged  whether it ended at a minimum or by early stopping.
     """
 
     theta: Array
@@ -37,7 +37,7 @@ class PerceptronFit:
 
 
 def look(best: BestParameters, theta: Array, loss: float) -> None:
-    """Keep parameters (q,) of a lower loss on the validation rows; NaN: there are no such rows, so that the last ones are kept."""
+    """Record an evaluation, and keep parameters (q,) with a lower validation loss; NaN: without validation rows the last are kept."""
     if np.isnan(loss) and not len(best.losses):
         best.theta = theta.copy()
         return
@@ -48,5 +48,5 @@ def look(best: BestParameters, theta: Array, loss: float) -> None:
 
 
 def waited(best: BestParameters, patience: int) -> bool:
-    """Whether so many looks found nothing better; patience 0: never."""
+    """Return whether the last `patience` evaluations found nothing better; patience 0: never."""
     return patience > 0 and best.looks >= patience

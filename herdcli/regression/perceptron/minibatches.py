@@ -1,11 +1,11 @@
 """A perceptron fitted by minibatches: Adam, or stochastic gradient descent with momentum.
 
-An update goes along the mean gradient g of a batch, in which rows count by their weights over the mean weight of all rows:
+An update follows the mean gradient g of a batch, in which rows count by their weights relative to the mean weight of all rows:
 
     adam  m ← β₁ m + (1 − β₁) g,  v ← β₂ v + (1 − β₂) g²,  θ ← θ − ε (m / (1 − β₁^t)) / (√(v / (1 − β₂^t)) + 10⁻⁸)
     sgd   m ← μ m − ε g,          θ ← θ + m
 
-The order of the rows of an epoch is a function of seed, start and epoch.  One processor does a batch, so that threads change nothing.
+The order of the rows of an epoch is a function of seed, start and epoch.  One processor computes a batch, so threads change nothing.
 Source: Kingma & Ba (2015), alg. 1; Polyak (1964).
 """
 
@@ -25,13 +25,13 @@ from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
 from herdcli.rng import Stream
 from herdcli.schema import Array, array
 
-FIRST_DECAY, SECOND_DECAY, SMALLEST = 0.9, 0.999, 1e-8  # β₁, β₂ and what is added to √v
+FIRST_DECAY, SECOND_DECAY, SMALLEST = 0.9, 0.999, 1e-8  # β₁, β₂ and the term added to √v
 ROWS_OF_A_STEP = 1 << 14
 
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """optimizer  adam or sgd.  dtype  of products: float64 or float32.  momentum  of sgd."""
+    """Settings of a fit by minibatches.  optimizer  adam or sgd.  dtype  of products: float64 or float32.  momentum  of sgd."""
 
     optimizer: str
     epochs: int
@@ -45,7 +45,7 @@ class BatchSettings:
 
 @dataclass
 class BatchState:
-    """Parameters θ (q,), the moments of their gradients, and where in its epoch the fit is."""
+    """The state of a fit: parameters θ (q,), the moments of their gradients, and the position in the epoch."""
 
     step: int
     theta: Array = array("q", "parameters", kind="f")
@@ -54,15 +54,18 @@ class BatchState:
     trace: Array = array("T", "penalised mean loss of each epoch while it went on", kind="f")
     best: BestParameters = field(kw_only=True)
     epoch: int = 0
-    place: int = 0  # rows of this epoch that are behind it
+    place: int = 0  # number of rows of this epoch already used
     updates: int = 0
-    total: float = 0.0  # loss of these rows
-    mass: float = 0.0  # their weight
+    total: float = 0.0  # total loss of these rows
+    mass: float = 0.0  # total weight of these rows
 
 
 @dataclass(frozen=True)
 class MinibatchDescent:
-    """One start.  rows (n, D) of the settings' dtype, y (n,), offset (n,) and weight (n,) double; start (q,)."""
+    """One start of a fit by minibatches.
+
+    rows (n, D) of the settings' dtype, y (n,), offset (n,) and weight (n,) double; start (q,).
+    """
 
     problem: PerceptronProblem
     rows: Array
@@ -77,7 +80,7 @@ class MinibatchDescent:
     state = BatchState
 
     def init(self) -> BatchState:
-        """Before the first batch."""
+        """Return the state before the first batch."""
         kind = np.dtype(self.settings.dtype)
         theta = self.start.astype(kind)
         second = np.zeros_like(theta) if self.settings.optimizer == "adam" else np.zeros(0, dtype=kind)
@@ -85,7 +88,7 @@ class MinibatchDescent:
         return BatchState(0, theta, np.zeros_like(theta), second, np.zeros(0), best=best)
 
     def step(self, state: BatchState) -> BatchState:
-        """The next batches of an epoch; at its end a look at the validation rows."""
+        """Process the next batches of an epoch; at its end evaluate the validation rows."""
         settings, n = self.settings, len(self.rows)
         order = rng.generator(settings.seed, Stream.SHUFFLE, unit=self.restart, step=state.epoch).permutation(n)
         end = min(state.place + max(ROWS_OF_A_STEP, settings.batch_size), n)
@@ -106,7 +109,7 @@ class MinibatchDescent:
         return state
 
     def _batch_gradient(self, state: BatchState, chosen: Array, gradient: Array, scale: float) -> None:
-        """The mean gradient of a batch, and its loss added to that of the epoch."""
+        """Compute the mean gradient of a batch, and add its loss to that of the epoch."""
         shape, family, weight = self.problem.architecture, self.problem.family, self.weight[chosen]
         layers = shape.layers(state.theta)
         passed = backpropagation.forward(layers, shape.function, self.rows[chosen])
@@ -118,7 +121,7 @@ class MinibatchDescent:
         state.mass += float(weight.sum())
 
     def _update(self, state: BatchState, gradient: Array) -> None:
-        """θ and its moments, in place."""
+        """Update θ and its moments in place."""
         settings, kind = self.settings, state.theta.dtype.type
         if settings.optimizer == "sgd":
             state.first *= kind(settings.momentum)
@@ -132,7 +135,7 @@ class MinibatchDescent:
         gradient *= gradient
         gradient *= kind(1 - SECOND_DECAY)
         state.second += gradient
-        # ε m̂ / (√v̂ + 10⁻⁸) with the corrections of both moments in the rate and in what is added.
+        # ε m̂ / (√v̂ + 10⁻⁸), with the bias corrections of both moments moved into the rate and the added term.
         root = np.sqrt(1 - SECOND_DECAY**state.updates)
         rate = settings.learning_rate * root / (1 - FIRST_DECAY**state.updates)
         np.sqrt(state.second, out=gradient)
@@ -149,18 +152,18 @@ class MinibatchDescent:
         look(state.best, theta, self.validation.loss(self.problem, theta[None], self.map))
 
     def done(self, state: BatchState) -> bool:
-        """Whether all epochs are over, the loss is not finite, or the validation rows say so."""
+        """Return whether all epochs are over, the loss is not finite, or early stopping applies."""
         broken = len(state.trace) > 0 and not np.isfinite(state.trace[-1])
         return state.epoch >= self.settings.epochs or broken or waited(state.best, self.settings.patience)
 
     def progress(self, state: BatchState) -> RunProgress:
-        """In epochs, with the loss of the last one."""
+        """Return progress in epochs, with the loss of the last one."""
         share = (state.epoch + state.place / len(self.rows)) / self.settings.epochs
         figure = f"loss {state.trace[-1]:.6g}" if len(state.trace) else ""
         return RunProgress(state.epoch, self.settings.epochs, figure, share)
 
     def result(self, state: BatchState) -> PerceptronFit:
-        """The best parameters."""
+        """Return the best parameters."""
         last = float(state.trace[-1]) if len(state.trace) else float("inf")
         loss = state.best.loss if self.validation.rows is not None else last
         ended = bool(np.isfinite(last)) and (waited(state.best, self.settings.patience) or self.settings.patience == 0)
@@ -168,6 +171,6 @@ class MinibatchDescent:
 
 
 def batch_bytes(problem: PerceptronProblem, batch_size: int, dtype: str) -> int:
-    """Bytes of the rows, of a batch's layers and of vectors of parameters."""
+    """Return the bytes of the rows, of a batch's layers and of parameter vectors."""
     size, widths, rows = np.dtype(dtype).itemsize, sum(problem.architecture.widths), problem.rows.count
     return size * (rows * problem.features + 4 * min(batch_size, rows) * widths + 6 * problem.architecture.parameters)

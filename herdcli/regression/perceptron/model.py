@@ -1,4 +1,4 @@
-"""The `perceptron` artifact: layers, what they were fitted to, and how they and a linear model predict rows that they did not see."""
+"""The `perceptron` artifact: layers, facts about the fit, and predictions of held-out rows by the perceptron and a linear model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from herdcli.schema import Array, array
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptronLayer:
-    """a = W x + b."""
+    """One layer, a = W x + b."""
 
     W: Array = array("m n", "weights, a row for each unit", kind="f", finite=True)
     b: Array = array("m", "biases", kind="f", finite=True)
@@ -27,18 +27,18 @@ class PerceptronLayer:
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptronHeldOut(HeldOut):
-    """Rows that the fit did not see, as it and the linear model predict them."""
+    """Held-out rows with their predictions by the perceptron and the linear model."""
 
     linear: Array = array("h K", "linear predictor of the linear model, offset included", kind="f", finite=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Perceptron:
-    """η = net(x) + offset with K predictors, one a class of softmax and else one.
+    """A multilayer perceptron, η = net(x) + offset, with K predictors: one per class for softmax, else one.
 
-    Columns enter less `column_mean` and times `column_factor`.  Hidden layers are followed by the activation, the last one by nothing.
-    `linear` is a generalised linear model of the same columns, in the same units, with a small ridge: what a perceptron must be worth more
-    than.  Dispersions are of the validation rows where there are any, else of the training rows.
+    `column_mean` is subtracted from columns, and the result is multiplied by `column_factor`.  Hidden layers are followed by the
+    activation, the last one is not.  `linear` is a baseline: a generalised linear model of the same scaled columns with a small ridge.
+    Dispersions are those of the validation rows if there are any, else of the training rows.
     """
 
     layers: list[PerceptronLayer]
@@ -52,23 +52,23 @@ class Perceptron:
     optimizer: str
     family: str
     l2: float
-    scale: float  # of gamma-shape
+    scale: float  # known scale of gamma-shape
     dispersion: float
     linear_dispersion: float
     null_dispersion: float
     deviance: float
     linear_deviance: float
-    null_deviance: float  # of intercepts alone
-    rows: int  # of weight above 0
+    null_deviance: float  # deviance of the model of intercepts alone
+    rows: int  # number of rows of positive weight
     mass: float  # Σ w
     converged: bool
-    restart: int  # which start was the best
+    restart: int  # index of the best start
     seed: int
     target: str
     feature_names: list[str] | None = None
     classes: list[str] | None = None
-    weight_kind: str = "precision"  # what weights stand for
-    response: str = ""  # how the target was given, as of `regression`
+    weight_kind: str = "precision"  # meaning of the weights
+    response: str = ""  # form of the target, as in `regression`
     image_shape: Array | None = array("2", "height and width of a row seen as a picture", kind="iu", optional=True)
     baselines: ClassBaselines | None = None  # fitted to the same training rows
     holdout: PerceptronHeldOut | None = None
@@ -77,7 +77,7 @@ class Perceptron:
     separated = False
 
     def validate(self) -> None:
-        """Raise DataError unless layers, family and columns belong together."""
+        """Raise DataError unless layers, family and columns are consistent."""
         self.distribution()
         if self.activation not in ACTIVATIONS or self.optimizer not in OPTIMIZERS:
             raise DataError(f"'{self.activation}' or '{self.optimizer}' is unknown to this herd")
@@ -104,36 +104,36 @@ class Perceptron:
 
     @property
     def columns(self) -> int:
-        """How many columns a row has."""
+        """The number of columns of a row."""
         return len(self.column_mean)
 
     @property
     def hidden(self) -> list[int]:
-        """Units of each hidden layer."""
+        """The number of units of each hidden layer."""
         return [len(layer.b) for layer in self.layers[:-1]]
 
     @property
     def parameters(self) -> int:
-        """Weights and biases in all."""
+        """The total number of weights and biases."""
         return sum(layer.W.size + layer.b.size for layer in self.layers)
 
     @property
     def size(self) -> float:
-        """n, the number of observations: rows, or Σ w under weights of frequency."""
+        """The number of observations n: rows, or Σ w under frequency weights."""
         return weight_meaning.observation_count(self.weight_kind, self.rows, self.mass)
 
     def distribution(self) -> Family:
-        """Its family."""
+        """Return the family."""
         return family_by_name(self.family, classes=len(self.classes or []), symmetric=True, scale=self.scale)
 
     def scaled(self, X: Array) -> Array:
-        """Rows (m, D) in the units of the first layer."""
+        """Return rows (m, D) in the units of the first layer."""
         Z: Array = np.asarray(X, dtype=np.float64) - self.column_mean
         Z *= self.column_factor
         return Z
 
     def predictor(self, X: Array, offset: Array | None = None) -> Array:
-        """η (m, K) of rows X (m, D)."""
+        """Return η (m, K) of rows X (m, D)."""
         eta = np.empty((len(X), len(self.null_intercept)))
         for start in range(0, len(X), BLOCK):
             part = slice(start, start + BLOCK)
@@ -141,7 +141,7 @@ class Perceptron:
         return eta if offset is None else eta + offset[:, None]
 
     def linear_predictor(self, X: Array, offset: Array) -> Array:
-        """That of the linear model."""
+        """Return the predictor of the linear model."""
         eta = np.empty((len(X), len(self.null_intercept)))
         for start in range(0, len(X), BLOCK):
             part = slice(start, start + BLOCK)
@@ -149,7 +149,7 @@ class Perceptron:
         return eta + offset[:, None]
 
     def features(self, X: Array) -> Array:
-        """The outputs (m, Σ hidden) of all hidden layers, the first layer's first."""
+        """Return the outputs (m, Σ hidden) of all hidden layers, the first layer's first."""
         found = np.empty((len(X), sum(self.hidden)))
         for start in range(0, len(X), BLOCK):
             part = slice(start, start + BLOCK)
@@ -157,7 +157,7 @@ class Perceptron:
         return found
 
     def feature_titles(self) -> list[str]:
-        """The names of `features`: h2_5 is the fifth unit of the second layer."""
+        """Return the names of `features`: h2_5 is the fifth unit of the second layer."""
         return [f"h{layer + 1}_{unit + 1}" for layer, count in enumerate(self.hidden) for unit in range(count)]
 
     def _forward(self, X: Array) -> backpropagation.ForwardPass:

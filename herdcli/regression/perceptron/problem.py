@@ -20,39 +20,39 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class PerceptronProblem(RegressionProblem):
-    """Rows as of `RegressionProblem`; θ (1, q) has the parameters of the architecture."""
+    """A perceptron on rows as in `RegressionProblem`; θ (1, q) has the parameters of the architecture."""
 
     architecture: Architecture = field(kw_only=True)
 
     @property
     def penalised(self) -> Array:
-        """1 for weights, 0 for biases, (q,)."""
+        """A mask with 1 for weights and 0 for biases, (q,)."""
         return self.architecture.penalised
 
     def penalty(self, theta: Array) -> float:
-        """½ λ₂ ‖W‖²."""
+        """Return ½ λ₂ ‖W‖²."""
         return 0.5 * self.l2 * float((self.penalised * np.square(theta.ravel())).sum())
 
     def forward(self, block: RowBlock, theta: Array) -> backpropagation.ForwardPass:
-        """Through all layers, offsets apart."""
+        """Return the forward pass through all layers, without offsets."""
         rows = np.ascontiguousarray(block.X[:, : self.features])
         return backpropagation.forward(self.architecture.layers(theta.ravel()), self.architecture.function, rows)
 
 
 def block_weights(block: RowBlock) -> Array:
-    """(m,) weights, 1 where there are none."""
+    """Return the weights (m,), 1 by default."""
     return np.ones(len(block.X)) if block.weight is None else block.weight
 
 
 @dataclass(frozen=True)
 class LossSums(Statistics):
-    """From a block to Σw and the loss at θ."""
+    """A function from a block to Σw and the loss at θ."""
 
     problem: PerceptronProblem
     theta: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         weight = block_weights(block)
         with np.errstate(over="ignore", invalid="ignore"):
             eta = self.problem.forward(block, self.theta).eta + block.X[:, -1:]
@@ -62,13 +62,13 @@ class LossSums(Statistics):
 
 @dataclass(frozen=True)
 class PerceptronGradient(Statistics):
-    """From a block to what `newton_cg.GradientSums` gives; the metric is that of θ itself, and no rows are separated."""
+    """A function from a block to the sums of `newton_cg.GradientSums`, with the metric of θ itself and no separated rows."""
 
     problem: PerceptronProblem
     theta: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         problem, weight = self.problem, block_weights(block)
         shape, gradient = problem.architecture, np.zeros(self.theta.size)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -88,14 +88,14 @@ class PerceptronGradient(Statistics):
 
 @dataclass(frozen=True)
 class PerceptronHessianProduct(Statistics):
-    """From a block to the Hessian at θ times v, both (1, q); the family's curvature in η is the expected one."""
+    """A function from a block to the Hessian at θ times v, both (1, q), with the family's expected curvature in η."""
 
     problem: PerceptronProblem
     theta: Array
     v: Array
 
     def __call__(self, block: RowBlock) -> Sums:
-        """The sums of a block."""
+        """Return the sums of a block."""
         problem, weight = self.problem, block_weights(block)[:, None]
         shape, product = problem.architecture, np.zeros(self.theta.size)
         passed = problem.forward(block, self.theta)
@@ -121,13 +121,13 @@ class PerceptronHessianProduct(Statistics):
 
 @dataclass(frozen=True)
 class Validation:
-    """Rows whose mean loss says when to stop; None: there are none."""
+    """The validation rows, whose mean loss decides early stopping; None: there are none."""
 
     rows: RowReader | None
     family: Family
 
     def loss(self, problem: PerceptronProblem, theta: Array, map: Map = map) -> float:
-        """The mean loss at θ without penalty; NaN without rows."""
+        """Return the mean loss at θ without penalty; NaN without rows."""
         if self.rows is None:
             return float("nan")
         sums = total_statistics(RowBlocks(self.rows), LossSums(replace(problem, rows=self.rows), theta), map)

@@ -1,4 +1,4 @@
-"""Several starts of a perceptron's fit, one after the other, of which the best is kept."""
+"""Several starts of a perceptron's fit, one after another, with the best one as result."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class StartDescent(Protocol):
     """The descent from one start."""
 
     def init(self) -> Any:
-        """Its first state."""
+        """Return the first state."""
         ...
 
     def step(self, state: Any) -> Any:
-        """The next one."""
+        """Return the next state."""
         ...
 
     def done(self, state: Any) -> bool:
-        """Whether it has ended."""
+        """Return whether the descent has ended."""
         ...
 
     def progress(self, state: Any) -> RunProgress:
-        """How far it is."""
+        """Return the progress."""
         ...
 
     def result(self, state: Any) -> PerceptronFit:
-        """What came of it."""
+        """Return the fit."""
         ...
 
 
@@ -53,7 +53,7 @@ class BestStart:
 
 @dataclass
 class DescentRestartState:
-    """Where the starts are: the state of the one that goes on, by the trust region."""
+    """The state of all starts, with that of the current start, by the trust region."""
 
     step: int
     descent: PerceptronDescentState
@@ -63,7 +63,7 @@ class DescentRestartState:
 
 @dataclass
 class BatchRestartState:
-    """The same by minibatches."""
+    """The state of all starts, with that of the current start, by minibatches."""
 
     step: int
     descent: BatchState
@@ -76,7 +76,10 @@ RestartState = DescentRestartState | BatchRestartState
 
 @dataclass(frozen=True)
 class RestartedFit:
-    """make  from the number of a start to its descent.  batches  whether by minibatches.  needed  bytes of one start."""
+    """A fit with several starts, as an algorithm.
+
+    make  a function from the index of a start to its descent.  batches  whether by minibatches.  needed  bytes of one start.
+    """
 
     make: Callable[[int], StartDescent]
     restarts: int
@@ -89,12 +92,12 @@ class RestartedFit:
         return BatchRestartState if self.batches else DescentRestartState
 
     def init(self) -> Any:
-        """The first start."""
+        """Return the first start."""
         nothing = np.zeros(0)
         return self.state(0, self.make(0).init(), BestStart(theta=nothing, trace=nothing, losses=nothing))
 
     def step(self, state: RestartState) -> RestartState:
-        """A step of the start that goes on; where it ends, the next one."""
+        """Take a step of the current start; when it ends, begin the next one."""
         descent = self.make(state.restart)
         moved: Any = descent.step(state.descent)
         state.descent, state.step = moved, state.step + 1
@@ -108,11 +111,11 @@ class RestartedFit:
         return state
 
     def done(self, state: RestartState) -> bool:
-        """Whether all starts are over."""
+        """Return whether all starts have ended."""
         return state.restart >= self.restarts
 
     def progress(self, state: RestartState) -> RunProgress:
-        """The starts behind it, and how far the one is that goes on."""
+        """Return the number of finished starts and the progress of the current one."""
         if state.restart >= self.restarts:
             return RunProgress(state.step, state.step, share=1.0)
         own = self.make(state.restart).progress(state.descent)
@@ -121,9 +124,9 @@ class RestartedFit:
         return RunProgress(own.step + state.restart * (own.bound or 0), bound, figure, (state.restart + own.done) / self.restarts)
 
     def memory(self) -> int:
-        """That of one start."""
+        """Return the bytes of one start."""
         return self.needed
 
     def result(self, state: RestartState) -> PerceptronFit:
-        """The best of them."""
+        """Return the fit of the best start."""
         return PerceptronFit(**vars(state.best))

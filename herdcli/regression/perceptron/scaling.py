@@ -1,4 +1,4 @@
-"""Units of a perceptron's fit: columns of mean 0 and variance 1, and for the Gaussian a target of that kind too."""
+"""Scaling of a perceptron's data: columns with mean 0 and variance 1, and for the Gaussian a target with mean 0 and variance 1."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.schema import Array
 
-CONSTANT = 1e-14  # of a column's mean, below which its deviation is rounding
+CONSTANT = 1e-14  # relative to a column's mean: a smaller deviation is rounding
 
 
 @dataclass(frozen=True)
 class FitScaling:
-    """mean (D,) and factor (D,): one over the deviation, 0 of constant columns; middle, spread: of a Gaussian target, else 0 and 1."""
+    """The scaling of columns: mean (D,) and factor (D,), one over the deviation, 0 for constant columns.
+
+    middle, spread  mean and deviation of a Gaussian target, else 0 and 1.
+    """
 
     mean: Array
     factor: Array
@@ -22,13 +25,13 @@ class FitScaling:
     spread: float
 
     def columns(self, X: Array) -> Array:
-        """Rows (m, D) in these units."""
+        """Return rows (m, D) in the scaled units."""
         Z: Array = X - self.mean
         Z *= self.factor
         return Z
 
     def original_units(self, last: tuple[Array, Array]) -> None:
-        """Turn the last layer's weights and biases, in place, into those of a target in its own units."""
+        """Convert the last layer's weights and biases, in place, to those for the target's own units."""
         W, b = last
         W *= self.spread
         b *= self.spread
@@ -36,7 +39,7 @@ class FitScaling:
 
 
 def find_scaling(X: Array, y: Array, offset: Array, weight: Array | None, family: Family) -> FitScaling:
-    """Of training rows (n, D) with targets, offsets and weights (n,)."""
+    """Return the scaling of training rows (n, D) with targets, offsets and weights (n,)."""
     mass = np.ones(len(y)) if weight is None else weight
     share = mass / mass.sum()
     mean = share @ X

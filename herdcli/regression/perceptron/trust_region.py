@@ -15,14 +15,14 @@ from herdcli.schema import Array
 
 @dataclass(kw_only=True)
 class PerceptronDescentState(TrustRegionState):
-    """Where the descent is, and the best parameters so far."""
+    """The state of the descent, and the best parameters so far."""
 
     best: BestParameters
 
 
 @dataclass(frozen=True)
 class PerceptronDescent:
-    """One start of the descent.  start (1, q)."""
+    """One start of the trust-region descent.  start (1, q)."""
 
     region: PerceptronRegion
     validation: Validation
@@ -31,13 +31,13 @@ class PerceptronDescent:
     state = PerceptronDescentState
 
     def init(self) -> PerceptronDescentState:
-        """The start; the first step evaluates it."""
+        """Return the initial state; the first step evaluates it."""
         first = self.region.init()
         best = BestParameters(theta=self.region.start.ravel().copy(), losses=np.zeros(0))
         return PerceptronDescentState(**vars(first), best=best)
 
     def step(self, state: PerceptronDescentState) -> PerceptronDescentState:
-        """One step of the trust region, and a look at the validation rows where it was taken."""
+        """Take one step of the trust region, and evaluate the validation rows if it was accepted."""
         taken = len(state.trace)
         self.region.step(state)
         if len(state.trace) > taken:
@@ -47,15 +47,15 @@ class PerceptronDescent:
         return state
 
     def done(self, state: PerceptronDescentState) -> bool:
-        """Whether no step gains more, the validation rows say so, or no step is allowed any more."""
+        """Return whether no step gains more, early stopping applies, or all iterations are used."""
         return self.region.done(state) or waited(state.best, self.patience)
 
     def progress(self, state: PerceptronDescentState) -> RunProgress:
-        """With the loss."""
+        """Return the number of steps and the loss."""
         return self.region.progress(state)
 
     def result(self, state: PerceptronDescentState) -> PerceptronFit:
-        """The best parameters."""
+        """Return the best parameters."""
         ended = self.region.settled(state) or waited(state.best, self.patience)
         loss = state.best.loss if self.validation.rows is not None else state.objective
         return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
@@ -63,22 +63,22 @@ class PerceptronDescent:
 
 @dataclass(frozen=True)
 class PerceptronRegion(TrustRegion):
-    """The trust region over the parameters of a perceptron, in whose metric all parameters are alike."""
+    """The trust region over the parameters of a perceptron, with a metric in which all parameters are equal."""
 
     def gradient_sums(self, theta: Array) -> Statistics:
-        """By the backward recursion."""
+        """Return the gradient statistics by the backward recursion."""
         problem = without_rows(self.problem)
         assert isinstance(problem, PerceptronProblem)
         return PerceptronGradient(problem, theta)
 
     def product_sums(self, theta: Array, v: Array) -> Statistics:
-        """By Pearlmutter's recursion."""
+        """Return the Hessian product statistics by Pearlmutter's recursion."""
         problem = without_rows(self.problem)
         assert isinstance(problem, PerceptronProblem)
         return PerceptronHessianProduct(problem, theta, v)
 
 
 def descent_bytes(problem: PerceptronProblem, threads: int) -> int:
-    """Bytes of the layers of a block, at six arrays a layer, and of vectors of parameters, of all threads."""
+    """Return the bytes of a block's layers, at six arrays per layer, and of parameter vectors, for all threads."""
     parameters, widths = problem.architecture.parameters, sum(problem.architecture.widths)
     return 8 * threads * (6 * min(BLOCK, problem.rows.count) * widths + 4 * parameters) + 8 * 16 * parameters

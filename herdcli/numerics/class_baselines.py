@@ -132,7 +132,7 @@ def _ridge(Z: Array, target: Array, mass: Array) -> Array:
 
 
 def discordant(y: Array, own: Array, baselines: Array, weight: Array | None = None) -> Array:
-    """Return weighted counts (2, 3) for each baseline: rows it predicts wrongly, rows only it gets right, and rows it alone gets wrong.
+    """Return weighted counts (2, 3) for each baseline: rows that it gets wrong, that only it gets right, and that only `own` gets right.
 
     They compare the predictions `own` with the baselines (n, 2) on rows of classes y (n,).  NaN for a baseline that skips some rows.
     weight  (n,) of the rows; None: 1.

@@ -67,7 +67,7 @@ def product(a: Any, b: Any, out: Array | None = None) -> Array:
 
 
 def dot(a: Array, b: Array) -> Array:
-    """Return Σ a b over all entries of arrays of one shape, as `np.vdot`."""
+    """Return Σ a b over all entries of two arrays of one shape, a number, as `np.vdot`."""
     return product(np.ravel(a), np.ravel(b)) if _EXACT.get() else np.asarray(np.vdot(a, b))[()]
 
 

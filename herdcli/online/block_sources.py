@@ -1,4 +1,4 @@
-"""Where a learner's blocks come from: rows in memory, in any order and any number of passes, or text read again in each pass."""
+"""Sources of a learner's blocks: rows in memory, in any order and number of passes, or text that is read again in each pass."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ AFRESH = "give the text that the run began with, or start again without --resume
 
 
 def require_same_input(before: bytes, now: bytes, where: str) -> None:
-    """Raise DataError if a resumed run has read something else than the run it goes on from; an older checkpoint has no proof."""
+    """Raise DataError if a resumed run reads other input than the run it continues; an older checkpoint has no digest."""
     if before and before != now:
         raise DataError("differs from the text that the run of the checkpoint has read", where=where, hint=AFRESH)
 
 
 class MemorySource:
-    """Rows X (n, d) with class indices label (n,); the order of a pass is drawn from the seed when shuffled.
+    """Blocks of rows X (n, d) with class indices label (n,); with shuffling, the order of a pass is drawn from the seed.
 
-    proof  of the text that the rows come from, and its name; empty if the rows are an input whose digest is in the record.
+    proof  digest of the text that the rows come from.  where  the name of that text.
+           Both are empty if the rows are an input whose digest is in the record.
     """
 
     def __init__(
@@ -55,11 +56,11 @@ class MemorySource:
 
     @property
     def steps(self) -> int:
-        """Blocks of all passes."""
+        """The number of blocks of all passes."""
         return self.passes * self.per_pass
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
-        """The block of a step."""
+        """Return the block of a step."""
         require_same_input(proof, self.proof, self.where)
         if step >= self.steps:
             return None
@@ -75,27 +76,30 @@ class MemorySource:
 
 
 class ReadsBlocks(Protocol):
-    """What makes blocks of text, as `text_parser.BlockReader` does."""
+    """A reader that makes blocks of text, such as `text_parser.BlockReader`."""
 
     where: str
 
     def blocks(self, pieces: Iterable[bytes | memoryview], *, lend: bool = False) -> Iterator[ExampleBlock]:
-        """A block or more for each piece of whole lines."""
+        """Yield one or more blocks for each piece of whole lines."""
         ...
 
 
 class IndexesLabels(Protocol):
-    """What turns the labels of a stream into those that are learned, as `class_labels.LabelEncoder` does."""
+    """An encoder from the labels of a stream to those that are learned, such as `class_labels.LabelEncoder`."""
 
     def indices(self, labels: Array, where: str) -> Array:
-        """Labels (n, …) as the learner takes them."""
+        """Return labels (n, …) in the learner's form."""
         ...
 
 
 class TextSource:
-    """Blocks of text, which `open` yields anew for each pass, piece by piece; `proof` is of what has been read of the pass so far."""
+    """Blocks of text, which `open` yields again for each pass, piece by piece.
 
-    steps: int | None = None  # nobody knows how many
+    proof  returns the digest of the text read so far in the pass.
+    """
+
+    steps: int | None = None  # unknown
 
     def __init__(
         self,
@@ -115,9 +119,9 @@ class TextSource:
         self._batches: Iterator[LabelledBatch] = self._read()
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
-        """The block of a step, valid until the next is asked for.
+        """Return the block of a step, valid until the next call.
 
-        Earlier blocks are read again if they were not read yet, so that a resumed run finds its place.
+        Earlier blocks are read again if they were not read yet, so that a resumed run finds its position.
         """
         if step < self._next:
             self._next, self._batches = 0, self._read()
@@ -159,7 +163,7 @@ class TextSource:
 
 
 def _require_moderate(value: Array, where: str) -> None:
-    """Raise DataError for values whose squares, and sums of those, a float64 does not hold."""
+    """Raise DataError for values whose squares, or sums of squares, overflow a float64."""
     if len(value) and not -LARGEST <= value.min() <= value.max() <= LARGEST:
         worst = float(value[np.abs(value).argmax()])
         hint = "rescale the columns, or remove those rows"
@@ -169,12 +173,12 @@ def _require_moderate(value: Array, where: str) -> None:
 
 
 def split_by_rows(block: ExampleBlock, rows: int) -> Iterator[ExampleBlock]:
-    """A block in parts of at most so many rows."""
+    """Yield a block in parts of at most `rows` rows."""
     yield from split_block(block, [min(start + rows, block.rows) for start in range(0, block.rows, rows)])
 
 
 def gather_blocks(blocks: Iterable[ExampleBlock]) -> tuple[Any, Array, Array | None]:
-    """All blocks as one CSR matrix (features from 0), labels and weights: for what a stream cannot do, as shuffling."""
+    """Return all blocks as one CSR matrix (features from 0), labels and weights, for uses that a stream excludes, such as shuffling."""
     from scipy.sparse import csr_matrix
 
     found = list(blocks)

@@ -1,4 +1,4 @@
-"""Labels of a stream as classes: which class a number means, when the classes are not known beforehand."""
+"""Labels of a stream as classes: the class of each number, if the classes are not known beforehand."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from herdcli.errors import DataError
 from herdcli.schema import LARGEST, Array
 
 PAIRS = ((-1.0, 1.0), (0.0, 1.0), (1.0, 2.0))
-MOST = 1000  # classes without --max-classes
-MANY, LEAST_ROWS = 20, 10  # classes that numbers may well be; rows of each, on average, where there are more
+MOST = 1000  # largest number of classes without --max-classes
+MANY, LEAST_ROWS = 20, 10  # number of classes that numbers may always have; rows per class, on average, required for more
 PAIR_HINT = "use -1/+1, 0/1 or 1/2 for two classes, or declare other labels with --classes"
 
 
 def format_label(label: float) -> str:
-    """1.0 → '1'; a class that is not settled yet → '?'."""
+    """Return a label as text: 1.0 → '1'; a class that is not known yet → '?'."""
     if np.isnan(label):
         return "?"
     return str(int(label)) if label == int(label) else repr(float(label))
 
 
 def format_labels(names: Sequence[str], most: int = 10) -> str:
-    """Names for a line of text: all of a few, of many the first and how many there are."""
+    """Return names as text for one line: all if they are few, else the first ones and their number."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
 
 
 def check_classes(labels: Sequence[float], where: str, most: int) -> None:
-    """Raise DataError unless different numbers can be the numbers of classes: whole, and no more than `most`."""
+    """Raise DataError unless distinct numbers can be class numbers: whole, and no more than `most`."""
     fraction = next((label for label in labels if label != int(label)), None)
     if fraction is not None:
         hint = "use whole numbers or names as classes, or declare them: --classes A,B,…; to learn numbers: --task regression"
@@ -40,15 +40,15 @@ def check_classes(labels: Sequence[float], where: str, most: int) -> None:
 
 
 def look_like_quantities(labels: Sequence[int], rows: int) -> bool:
-    """Are labels that are numbers so many, for so few rows, that they are rather a quantity than classes?"""
+    """Return whether numeric labels are so many, for so few rows, that they are a quantity rather than classes."""
     return len(labels) > MANY and rows < LEAST_ROWS * len(labels)
 
 
 class LabelEncoder:
-    """Turns label numbers into class indices.
+    """An encoder from label numbers to class indices.
 
-    Declared classes (names that are numbers) are taken as they are.  Otherwise the first block decides: one or two
-    labels of a usual pair mean two classes, more mean as many classes as there are; later blocks may bring no others.
+    Declared classes (names that are numbers) are used unchanged.  Otherwise the first block decides: one or two
+    labels of a usual pair mean two classes, more labels mean as many classes; later blocks may contain no others.
     """
 
     def __init__(self, classes: Sequence[str] | None = None, most: int = MOST) -> None:
@@ -60,11 +60,11 @@ class LabelEncoder:
 
     @property
     def names(self) -> list[str]:
-        """Class names in the order of their indices."""
+        """The class names in the order of their indices."""
         return [format_label(number) for number in self.numbers or []]
 
     def indices(self, labels: Array, where: str) -> Array:
-        """Class indices (n,) int32.  Raises DataError for a label that is not one of the classes."""
+        """Return class indices (n,) int32.  Raises DataError for a label that is not one of the classes."""
         if self.numbers is None:
             self.numbers = _observed_classes(sorted(set(labels.tolist())), where, self.most)
         if len(self.numbers) == 2 and not self.given:
@@ -82,7 +82,7 @@ class LabelEncoder:
         return np.asarray(at, dtype=np.int32)
 
     def _settle(self, labels: Array) -> None:
-        """A stream that began with 1 alone: is the other class −1, 0 or 2?  Decided by the first other label."""
+        """Decide from the first other label whether the other class of a stream that began with only 1 is −1, 0 or 2."""
         assert self.numbers is not None
         if np.isnan(self.numbers[0]):
             others = labels[labels != self.numbers[1]]
@@ -134,12 +134,12 @@ def _parse_number(name: str) -> float:
 
 
 class NumericTargets:
-    """What a stream of numbers has in the place of labels: they are learned as they are."""
+    """The encoder for a stream of numbers, which are learned unchanged."""
 
     given, names = True, ()
 
     def indices(self, labels: Array, where: str) -> Array:
-        """The numbers (n,) themselves.  Raises DataError for what is too large to be squared and summed."""
+        """Return the numbers (n,) themselves.  Raises DataError for numbers too large to be squared and summed."""
         if len(labels) and not np.abs(labels).max() <= LARGEST:
             raise DataError(
                 f"{np.abs(labels).max():g} is too large to be squared and summed", where=where, hint="rescale what is to be predicted"

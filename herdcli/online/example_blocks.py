@@ -1,4 +1,4 @@
-"""Examples in blocks: CSR rows as the loops take them, from rows in memory or from text."""
+"""Blocks of examples: CSR rows in the form of the compiled loops, from rows in memory or from text."""
 
 from __future__ import annotations
 
@@ -15,45 +15,48 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 ROWS = 10_000
-DENSE_ROWS = 500  # rows of a block where features are kept as dense rows
-FIRST = 100  # first examples that are standardized by the means of all of them
+DENSE_ROWS = 500  # rows of a block with features as dense rows
+FIRST = 100  # number of first examples that are standardised by their common means
 
 
 @dataclass(frozen=True)
 class ExampleBlock:
-    """n examples: pointer (n + 1,) int64, index (nnz,) int32 from 1 (0 is the bias), value (nnz,) float64, label (n,), weight (n,)?."""
+    """A block of n examples as CSR arrays: pointer (n + 1,) int64, index (nnz,) int32, value (nnz,) float64, label (n,), weight (n,)?.
+
+    index  counts features from 1; 0 is the bias.
+    """
 
     pointer: Array
     index: Array
     value: Array
     label: Array
     weight: Array | None = None
-    place: Array | None = None  # (n,) int64 where each row stands among all, for what is kept of it
+    place: Array | None = None  # (n,) int64 index of each row among all rows, for data stored per row
 
     @property
     def rows(self) -> int:
-        """How many examples."""
+        """The number of examples."""
         return len(self.pointer) - 1
 
     @cached_property
     def width(self) -> int:
-        """Rows a table of weights needs for it."""
+        """The number of rows that a table of weights needs for this block."""
         return int(self.index.max()) + 1 if len(self.index) else 1
 
     def copy_arrays(self) -> ExampleBlock:
-        """The same with arrays of its own."""
+        """Return a copy of the block with its own arrays."""
         weight = None if self.weight is None else self.weight.copy()
         return ExampleBlock(self.pointer.copy(), self.index.copy(), self.value.copy(), self.label.copy(), weight, self.place)
 
     def part(self, begin: int, end: int) -> ExampleBlock:
-        """Some of the examples, in the same arrays."""
+        """Return some of the examples as views of the same arrays."""
         pointer = self.pointer[begin : end + 1]
         entries, rows = slice(int(pointer[0]), int(pointer[-1])), slice(begin, end)
         weight, place = (None if each is None else each[rows] for each in (self.weight, self.place))
         return ExampleBlock(pointer - pointer[0], self.index[entries], self.value[entries], self.label[rows], weight, place)
 
     def dense(self, width: int) -> Array:
-        """The rows (n, width) float64; features beyond are left out."""
+        """Return the rows as a matrix (n, width) float64; features beyond the width are left out."""
         rows = np.repeat(np.arange(self.rows), np.diff(self.pointer))
         kept = self.index < width
         out = np.zeros((self.rows, width))
@@ -61,7 +64,7 @@ class ExampleBlock:
         return out
 
     def within(self, width: int) -> ExampleBlock:
-        """Without the features that a table of so many rows does not have."""
+        """Return the block without the features beyond a table of `width` rows."""
         kept = self.index < width
         if kept.all():
             return self
@@ -70,7 +73,7 @@ class ExampleBlock:
 
 
 def block_from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | None = None) -> ExampleBlock:
-    """A block of chosen rows of X (n, d), dense or CSR."""
+    """Return a block of chosen rows of X (n, d), dense or CSR."""
     part = X[rows]
     if hasattr(part, "indptr"):
         index, value, pointer = part.indices, part.data, part.indptr
@@ -88,13 +91,13 @@ def block_from_rows(X: Any, label: Array, rows: Array | slice, weight: Array | N
 
 
 def rescale_block(block: ExampleBlock, sizes: Array) -> ExampleBlock:
-    """The block as a learner of --scale online or standard sees it next, with `sizes` of its features moved on.
+    """Return the block scaled as a learner of --scale online or standard sees it next; updates the `sizes` of its features.
 
-    sizes  (D, 2) of online, see `fast.rescale`, or (D, 5) of standard, see `fast.standardize`.
+    sizes  (D, 2) for online, see `fast.rescale`, or (D, 5) for standard, see `fast.standardize`.
     """
     still = (
         None if block.weight is None or block.weight.all() else (block.weight == 0).astype(np.uint8)
-    )  # judged, not learned: moves nothing
+    )  # evaluated but not learned: changes no sizes
     if sizes.shape[1] > 2:
         return _standardize_block(block, sizes, still) if sizes[0, 0] > 0 else _standardize_first_block(block, sizes, still)
     out = np.empty(len(block.value))
@@ -104,7 +107,7 @@ def rescale_block(block: ExampleBlock, sizes: Array) -> ExampleBlock:
 
 
 def _standardize_block(block: ExampleBlock, scales: Array, frozen: Array | None) -> ExampleBlock:
-    """The block with features about their means, see `fast.standardize`."""
+    """Return the block with features centred at their means, see `fast.standardize`."""
     pointer = np.ascontiguousarray(block.pointer, dtype=np.int64)
     index, value = np.ascontiguousarray(block.index, dtype=np.int32), np.ascontiguousarray(block.value)
     pointer, index, value = fast.standardize(scales, pointer, index, value, frozen)
@@ -112,7 +115,10 @@ def _standardize_block(block: ExampleBlock, scales: Array, frozen: Array | None)
 
 
 def _standardize_first_block(block: ExampleBlock, scales: Array, frozen: Array | None) -> ExampleBlock:
-    """The first block of a stream: means of a few rows are so rough that up to FIRST that are learned are taken about the mean of all."""
+    """Return the first block of a stream, with up to FIRST learned examples centred at their common mean.
+
+    Means of a few rows would be too rough.
+    """
     learned = np.arange(1, block.rows + 1) if frozen is None else np.cumsum(frozen == 0)
     cut = min(int(np.searchsorted(learned, FIRST)) + 1, block.rows)
     middle = int(block.pointer[cut])
@@ -127,7 +133,7 @@ def _standardize_first_block(block: ExampleBlock, scales: Array, frozen: Array |
 
 
 def apply_scales(block: ExampleBlock, sizes: Array) -> ExampleBlock:
-    """The block as a finished model of --scale online or standard sees it; of a feature that it never met, the sign.
+    """Return the block scaled as in a fitted model of --scale online or standard; a feature that was never seen becomes its sign.
 
     online: x_i · seen_i / size_i;  standard: the same, but (x_i − mean_i) over the mean deviation of centred features, in all rows.
     """
@@ -142,11 +148,11 @@ def apply_scales(block: ExampleBlock, sizes: Array) -> ExampleBlock:
 
 
 def _apply_known_scales(block: ExampleBlock, scales: Array) -> ExampleBlock:
-    """The block by scales that do not move; a feature beyond them has its sign, in its place."""
+    """Return the block scaled by fixed scales; a feature beyond them becomes its sign, in its position."""
     known = block.index < len(scales)
     inside = block if known.all() else replace(block, index=np.where(known, block.index, 0))
     made = _standardize_block(inside, np.ascontiguousarray(scales), np.ones(block.rows, dtype=np.uint8))
-    if inside is not block:  # the entries that a row had stand in front of those that were added to it
+    if inside is not block:  # the original entries of a row come before those that were added to it
         new = np.flatnonzero(~known)
         row = np.searchsorted(block.pointer, new, side="right") - 1
         at = made.pointer[row] + (new - block.pointer[row])
@@ -155,20 +161,20 @@ def _apply_known_scales(block: ExampleBlock, scales: Array) -> ExampleBlock:
 
 
 def mask_examples(block: ExampleBlock, held: Array) -> ExampleBlock:
-    """The block with weight 0 for some (n,) bool of its examples, which are then judged and not learned."""
+    """Return the block with weight 0 for some (n,) bool of its examples, which are then evaluated and not learned."""
     weight = np.ones(block.rows) if block.weight is None else block.weight
     return replace(block, weight=np.where(held, 0.0, weight))
 
 
 class BlockBuilder:
-    """Blocks laid end to end as they come, in arrays with room for so many entries, which take memory as they are filled."""
+    """A builder that concatenates blocks in arrays with capacity for `room` entries, whose memory is used only as they fill."""
 
     def __init__(self, room: int) -> None:
         self._index, self._value, self._used = np.empty(room, dtype=np.int32), np.empty(room), 0
-        self._rows: list[ExampleBlock] = []  # without their entries
+        self._rows: list[ExampleBlock] = []  # rows without their entries
 
     def add(self, block: ExampleBlock) -> None:
-        """Lay a block behind those that are there."""
+        """Append a block."""
         end = self._used + len(block.index)
         if end > len(self._index):
             more = (0, 2 * end - len(self._index))
@@ -178,7 +184,7 @@ class BlockBuilder:
         self._used = end
 
     def whole(self) -> ExampleBlock:
-        """All of them as one, with weights if any of them has."""
+        """Return all blocks as one, with weights if any of them has weights."""
         weights = [np.ones(part.rows) if part.weight is None else part.weight for part in self._rows]
         return ExampleBlock(
             pointer=np.concatenate([[0], *(part.pointer[1:] for part in self._rows)]).astype(np.int64),
@@ -190,7 +196,7 @@ class BlockBuilder:
 
 
 def join_blocks(blocks: list[ExampleBlock]) -> ExampleBlock:
-    """Several blocks as one, with weights if any of them has."""
+    """Return several blocks as one, with weights if any of them has weights."""
     made = BlockBuilder(sum(len(block.index) for block in blocks))
     for block in blocks:
         made.add(block)
@@ -198,13 +204,13 @@ def join_blocks(blocks: list[ExampleBlock]) -> ExampleBlock:
 
 
 def split_block(block: ExampleBlock, ends: list[int]) -> Iterator[ExampleBlock]:
-    """A block in parts that end behind these rows, the last of which is its last."""
+    """Yield a block in parts that end after these rows, the last of which is the block's last."""
     for begin, end in pairwise([0, *ends]):
         yield block.part(begin, end)
 
 
 def prepare_block(block: ExampleBlock, *, normalize: bool, bias: bool) -> ExampleBlock:
-    """The block with examples scaled to |x| = 1 and a constant feature in front, as asked for."""
+    """Return the block with examples scaled to |x| = 1 and a constant first feature, as requested."""
     pointer, index, value = block.pointer, block.index, block.value
     if normalize and len(value):
         lengths = np.diff(pointer)

@@ -1,4 +1,4 @@
-"""Examples that are judged in every pass and not learned: what each pass makes of them, and when learning ends by them."""
+"""Held-out examples, which are evaluated in every pass and not learned: results of each pass, and early stopping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WEIGHTS = ("table", "mean", "sigma", "sizes", "stack", "weights")
 
 
 def begin_pass(state: LearnerState, settings: Settings) -> None:
-    """A new pass: the best weights so far are kept, and learning ends where `early_stop` passes have brought nothing better."""
+    """Begin a new pass: keep the best weights so far, and end learning if `early_stop` passes have brought no improvement."""
     if settings.early_stop and state.passes is not None:
         best = best_pass(state)
         last = state.passes.shape[1] - 1
@@ -26,13 +26,13 @@ def begin_pass(state: LearnerState, settings: Settings) -> None:
 
 
 def add_scores(state: LearnerState, wrong: Array, loss: Array) -> None:
-    """Add up errors and losses (n,) of this pass's examples before they were learned, if they ever are."""
+    """Add the errors and losses (n,) of this pass's examples, before they are learned (if they are), to the totals."""
     assert state.passes is not None
     state.passes[:, -1] += len(loss), wrong.sum(), loss.sum()
 
 
 def best_pass(state: LearnerState) -> int:
-    """The pass of fewest mistakes, of equals that of the lowest loss, of equals the first."""
+    """Return the pass with the fewest mistakes, then the lowest loss, then the first."""
     assert state.passes is not None
     _, wrong, loss = state.passes
     return int(np.lexsort((np.arange(len(loss)), loss, wrong))[0])
@@ -43,7 +43,7 @@ def _weight_arrays(state: LearnerState) -> list[Array]:
 
 
 def restore_best(state: LearnerState) -> None:
-    """Put the weights of the best pass back where a later one was worse."""
+    """Restore the weights of the best pass if a later one was worse."""
     if not state.best or state.passes is None or best_pass(state) == state.passes.shape[1] - 1:
         return
     kept = iter(state.best)
@@ -53,7 +53,7 @@ def restore_best(state: LearnerState) -> None:
 
 
 def pass_records(state: LearnerState) -> Passes | None:
-    """The passes as the artifact has them; None where nothing was held out."""
+    """Return the passes in the artifact's form; None if nothing was held out."""
     if state.passes is None or not state.passes[0].any():
         return None
     examples, wrong, loss = state.passes

@@ -23,10 +23,10 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-READ = 40  # bytes for each value of a block of rows: as it is read, with the bias, in doubles
-KEPT = 2_000  # last progressive scores, for calibration
-SPARE = 1 << 18  # weights that a growing table has room for, and a quarter more
-STRAIN_ROWS = 100  # first examples whose C·v is looked at
+READ = 40  # bytes for each value of a block of rows: as read, with the bias, in doubles
+KEPT = 2_000  # number of last progressive scores kept for calibration
+SPARE = 1 << 18  # spare weights of a growing table, in addition to a quarter
+STRAIN_ROWS = 100  # number of first examples whose C·v is checked
 
 
 class EmptySource:
@@ -35,20 +35,21 @@ class EmptySource:
     steps = 0
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
-        """None."""
+        """Return None."""
         return None
 
 
 @dataclass(frozen=True)
 class OnlineLearner:
-    """The algorithm: what is learned, from where, into how many classes; `columns` a table begins with (1 + 2^bits when hashed).
+    """An online learner as an algorithm.
 
-    labels  know the classes' names when the run has ended; None: they are called by their numbers.
-    model   is gone on with, where it stands.
-    coverage  of prediction sets, which examples are given before they are learned; 0: none are.
-    scales  (D, 5) that features are scaled by from the first example on, where all rows are known; None: they move with the stream.
-    rows    whose multipliers are kept (settings.dual).
-    bits    features are hashed into 2^bits columns; the model has those alone that were met.
+    columns  number of columns that a table begins with (1 + 2^bits when hashed).
+    labels  encoder that knows the classes' names when the run has ended; None: they are named by their numbers.
+    model   model whose learning is continued.
+    coverage  of prediction sets, which examples get before they are learned; 0: none.
+    scales  (D, 5) that scale features from the first example on, if all rows are known; None: they change with the stream.
+    rows    number of rows whose multipliers are kept (settings.dual).
+    bits    features are hashed into 2^bits columns; the model has only those that occurred.
     """
 
     settings: Settings
@@ -65,27 +66,27 @@ class OnlineLearner:
 
     @property
     def count(self) -> int:
-        """Scores per example: 1 for two classes, one for each label."""
+        """The number of scores per example: 1 for two classes, else one per label."""
         return 1 if self.classes == 2 and self.settings.task != "multilabel" else self.classes
 
     @property
     def top(self) -> bool:
-        """Is the difference to the best rival learned?"""
+        """Whether the difference to the best other class is learned."""
         return self.count > 1 and self.settings.multiclass == "top-1" and self.settings.task != "multilabel"
 
     @property
     def features(self) -> int:
-        """Features that a table begins with, its place for the bias not counted."""
+        """The number of features that a table begins with, without the bias."""
         return max(1, self.columns - 1)
 
     @property
     def wide(self) -> int:
-        """Weights that one full covariance is of; 0 where there is none."""
+        """The number of weights of one full covariance; 0 if there is none."""
         full = self.settings.kernel == "none" and self.settings.covariance == "full"
         return self.features * (self.count if self.top else 1) if full else 0
 
     def init(self) -> LearnerState:
-        """The state before the first example, or where the model stands."""
+        """Return the state before the first example, or that of the model to continue."""
         count, settings = self.count, self.settings
         state = LearnerState(
             step=0,
@@ -123,7 +124,7 @@ class OnlineLearner:
         return state
 
     def next_batch(self, state: LearnerState) -> LabelledBatch | None:
-        """What a state learns next, None at the end.  Raises DataError if what was read before is not what the state has learned."""
+        """Return the next batch of a state, None at the end.  Raises DataError if the input read before differs from what it learned."""
         return self.source.block(state.step, b"" if state.proof is None else state.proof.tobytes())
 
     def step(self, state: LearnerState) -> LearnerState:
@@ -139,30 +140,30 @@ class OnlineLearner:
         return _learn_batch(self, state, batch)
 
     def done(self, state: LearnerState) -> bool:
-        """Whether all blocks are behind it, or the stream has ended."""
+        """Return whether all blocks are learned or the stream has ended."""
         return state.done or (self.source.steps is not None and state.step >= self.source.steps)
 
     def memory(self) -> int:
-        """Bytes of the weights and variances it begins with; of covariances also those that a result without bias is copied from."""
+        """Return the bytes of the initial weights and variances; for covariances, also of copies made for a result without bias."""
         if self.wide:
-            D = self.wide + (self.count if self.top else 1)  # with the place for the bias
+            D = self.wide + (self.count if self.top else 1)  # including the bias
             whole = 8 * D * D * (1 if self.top else self.count)
-            return whole + whole // 8 + (0 if self.settings.bias else 2 * whole) + READ * DENSE_ROWS * self.features  # and which are finite
+            return whole + whole // 8 + (0 if self.settings.bias else 2 * whole) + READ * DENSE_ROWS * self.features  # and masks
         return 16 * self.features * self.count + (8 * self.rows * self.count if self.settings.dual else 0)
 
     def progress(self, state: LearnerState) -> algorithm.RunProgress:
-        """How far it is, and the progressive error."""
+        """Return the number of steps and the progressive error."""
         seen, wrong = state.tally[:2].tolist()
         return algorithm.RunProgress(state.step, self.source.steps, f"error {wrong / seen:.4f}" if seen else "")
 
     def result(self, state: LearnerState) -> Classifier:
-        """The artifact of a finished run.  Raises DataError if only one class was seen."""
+        """Return the artifact of a finished run.  Raises DataError if only one class was seen."""
         names = [str(k) for k in range(self.classes)] if self.labels is None else list(self.labels.names)
         return classifier_from_state(self.settings, self.columns, state, names, bits=self.bits)
 
 
 def _grow_features(state: LearnerState, learner: OnlineLearner, width: int) -> None:
-    """Room for features up to `width`, with mean 0 and variance 1."""
+    """Enlarge the arrays for features up to `width`, with mean 0 and variance 1."""
     if state.sizes is not None and len(state.sizes) < width:
         room = max(width, min(2 * len(state.sizes), width + (1 << 20)))
         state.sizes = np.pad(state.sizes, ((0, room - len(state.sizes)), (0, 0)))
@@ -187,7 +188,7 @@ def _grow_features(state: LearnerState, learner: OnlineLearner, width: int) -> N
 
 
 def _longer(state: LearnerState, rows: int) -> Array:
-    """The table with so many rows, new ones of zeros: in its place in memory where nothing else refers to it, else as a copy."""
+    """Return the table with `rows` rows, new ones 0: enlarged in place if nothing else refers to it, else as a copy."""
     assert state.table is not None
     table, state.table = state.table, None
     shape = (rows, *table.shape[1:])
@@ -201,7 +202,7 @@ def _longer(state: LearnerState, rows: int) -> Array:
 
 
 def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBatch) -> LearnerState:
-    """The state with one batch more."""
+    """Return the state after one more batch."""
     settings = learner.settings
     block = prepare_block(batch.block, normalize=settings.normalize, bias=settings.bias)
     if settings.task == "classification":
@@ -213,7 +214,7 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
     if state.sizes is not None:
         _grow_features(state, learner, block.width)
         block = rescale_block(block, state.sizes) if learner.scales is None else apply_scales(block, state.sizes)
-    with np.errstate(all="ignore"):  # what is no longer finite is told once, below
+    with np.errstate(all="ignore"):  # values that are no longer finite are reported once, below
         score, variance = learn_block(learner, state, block)
         found = progressive_losses(settings, score, block.label)
     if not (np.isfinite(score).all() and np.isfinite(variance).all()):
@@ -221,7 +222,7 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
     if state.running[0] == block.rows:
         rows = slice(0, STRAIN_ROWS)
         largest = settings.C or 0.25 * state.running[0] / max(state.running[1], 1e-300)
-        # An example multiplies its own variance by 1/(1 + Cv)² (eq. 13): where Cv is large the first one leaves next to nothing for the
+        # An example multiplies its own variance by 1/(1 + Cv)² (eq. 13): if Cv is large, the first example leaves almost nothing for the
         # others.
         state.tally[5] = float(variance[rows].max(initial=0.0)) * largest
     if batch.first_pass:
@@ -237,9 +238,9 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
 
 
 def _keep_recent_scores(state: LearnerState, batch: LabelledBatch, score: Array, variance: Array, label: Array) -> None:
-    """The last scores of examples that were judged before anything had learned them, which calibrate the confidence.
+    """Keep the last scores of examples that were evaluated before being learned, to calibrate the confidence.
 
-    Later passes have learned all but those that are held out: scores of the others would say that it is surer than it is.
+    Later passes have learned all but the held-out examples: scores of the others would overstate the confidence.
     """
     if not batch.first_pass and batch.held is not None:
         if batch.number == 0:
@@ -255,7 +256,7 @@ def _keep_recent_scores(state: LearnerState, batch: LabelledBatch, score: Array,
 
 
 def add_label_noise(label: Array, classes: int, settings: Settings, number: int) -> Array:
-    """Labels (n,), each replaced by another class with probability `label_noise`; the same in every pass."""
+    """Return labels (n,), each replaced by another class with probability `label_noise`; the same in every pass."""
     random = generator(settings.seed, Stream.LABEL_NOISE, step=number)
     flipped = random.random(len(label)) < settings.label_noise
     shift = random.integers(1, classes, len(label))
@@ -263,7 +264,10 @@ def add_label_noise(label: Array, classes: int, settings: Settings, number: int)
 
 
 def learn_block(learner: OnlineLearner, state: LearnerState, block: ExampleBlock) -> tuple[Array, Array]:
-    """The loops on one block; scores and variances (n, C) before each example was learned.  Between its parts evidence fades."""
+    """Run the loops on one block and return scores and variances (n, C) before each example was learned.
+
+    Evidence fades between parts of the block.
+    """
     if not learner.settings.half_life:
         return _run_loops(learner, state, block)
     found, step = [], forgetting.fading_interval(learner.settings.half_life)
@@ -323,7 +327,7 @@ def _run_loops(learner: OnlineLearner, state: LearnerState, block: ExampleBlock)
 
 
 def _set_bias(state: LearnerState, target: float) -> None:
-    """Put the bias of numbers at the first of them: it begins with variance 1, and they may lie anywhere."""
+    """Set the bias of a regression to the first target: it begins with variance 1, and targets may have any mean."""
     if state.table is not None:
         state.table[0, 0, 0] = target
     elif state.mean is not None:
@@ -331,7 +335,7 @@ def _set_bias(state: LearnerState, target: float) -> None:
 
 
 def true_margins(score: Array, label: Array) -> Array:
-    """Margin (n,) of the true class: y μ·x for two classes, else its score less the best other one."""
+    """Return the margin (n,) of the true class: y μ·x for two classes, else its score less the best other one."""
     if score.shape[1] == 1:
         return np.asarray(score[:, 0] * np.where(label > 0, 1.0, -1.0))
     rows = np.arange(len(label))
@@ -341,7 +345,10 @@ def true_margins(score: Array, label: Array) -> Array:
 
 
 def progressive_losses(settings: Settings, score: Array, label: Array) -> tuple[Array, Array]:
-    """Error and loss (n,) of each example by its scores: whether it is wrong and ½ max(0, 1 − m)²; of numbers |y − m| and (y − m)²."""
+    """Return error and loss (n,) of each example from its scores.
+
+    They are whether it is wrong and ½ max(0, 1 − m)²; for regression |y − m| and (y − m)².
+    """
     if settings.task == "multilabel":
         return tags.tag_losses(score, tags.add_label_columns(label, score.shape[1]))
     if settings.task == "regression":
@@ -352,9 +359,9 @@ def progressive_losses(settings: Settings, score: Array, label: Array) -> tuple[
 
 
 def _add_progressive_losses(state: LearnerState, wrong: Array, loss: Array) -> None:
-    """Add up errors and losses of examples before they were learned, an honest estimate; a point of the trace at each power of two."""
+    """Add errors and losses of examples before they were learned, an unbiased estimate; record the trace at each power of two."""
     seen = int(state.tally[0])
-    sums = np.cumsum(np.concatenate([[state.tally[2]], loss]))  # from the first to the last, whatever the blocks
+    sums = np.cumsum(np.concatenate([[state.tally[2]], loss]))  # summed in sequence, for any block sizes
     mistakes = np.cumsum(np.concatenate([[state.tally[1]], wrong]))
     marks = [1 << k for k in range(seen.bit_length(), (seen + len(loss)).bit_length())]
     for mark in marks:

@@ -1,4 +1,4 @@
-"""What a learner is given and where it stands: sources of blocks, a block with its place, the state."""
+"""The input and the state of a learner: sources of blocks, a block with its position, the state."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from herdcli.schema import Array
 
 
 class BlockSource(Protocol):
-    """Where blocks come from: `block(step)` is the block of a step, None after the last.
+    """A source of blocks: `block(step)` is the block of a step, None after the last.
 
-    proof  of the batch before, as a resumed run remembers it: DataError if what was read again is not the same.
+    proof  digest of the text before, as stored by a resumed run: DataError if the text that is read again differs.
     """
 
     @property
     def steps(self) -> int | None:
-        """Blocks in all, None where nobody knows."""
+        """The total number of blocks, None if unknown."""
         ...
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
-        """The block of a step, None behind the last; proof: of what was read before it, which must be the same text."""
+        """Return the block of a step, None after the last; proof: digest of the text before it, which must be the same."""
         ...
 
 
 class HasClassNames(Protocol):
-    """What knows the names of the classes; those of a stream can be settled as it is read."""
+    """An object with the names of the classes; those of a stream may be determined while it is read."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -41,8 +41,8 @@ class HasClassNames(Protocol):
 class LabelledBatch:
     """A block with labels as class indices, its number within the pass, and whether the pass is the first.
 
-    proof  how much had been read when the block was whole, and the digest of it; empty where a source has none.
-    held   (n,) bool: examples that no pass before has learned, where some are held out.
+    proof  length and digest of the text read up to the end of the block; empty for a source without digests.
+    held   (n,) bool: examples that no earlier pass has learned, if some are held out.
     """
 
     block: ExampleBlock
@@ -54,13 +54,13 @@ class LabelledBatch:
 
 @dataclass(frozen=True)
 class HoldoutRule:
-    """Which examples of a pass are judged and not learned: every `every`-th; with `until_last` the last pass learns them."""
+    """The rule for held-out examples of a pass: every `every`-th; with `until_last` the last pass learns them."""
 
     every: int = 0
     until_last: bool = False
 
     def batch(self, block: ExampleBlock, place: Array, number: int, turn: int, passes: int, proof: bytes) -> LabelledBatch:
-        """A batch of pass `turn` of so many; place (n,): where each example stands among all."""
+        """Return a batch of pass `turn` out of `passes`; place (n,): the index of each example among all."""
         if not self.every:
             return LabelledBatch(block, number, turn == 0, proof)
         held = place % self.every == self.every - 1
@@ -70,17 +70,17 @@ class HoldoutRule:
 
 @dataclass
 class LearnerState:
-    """Everything the rest of a run depends on.  Of table, stack, sigma and machines the one in use is not None."""
+    """The complete state of a run.  Of table, stack, sigma and machines only the one in use is not None."""
 
     step: int
     done: bool
-    counts: Array  # (classes,) labels seen
+    counts: Array  # (classes,) number of examples of each label
     running: Array  # (2,) examples, sum of |x|²
     tally: Array  # (6,) seen, wrong, loss, updates, refused, largest C·v of the first examples
     trace: Array  # (3, T) examples, error, loss at powers of two
     score: Array  # (n, C) last progressive scores
     variance: Array  # (n, C)
-    label: Array  # (n,), of labels (n, C)
+    label: Array  # (n,), or labels (n, C)
     table: Array | None = None  # (D, 2, C) means and variances
     mean: Array | None = None  # (C, D)
     sigma: Array | None = None  # (M, D', D'), upper triangle
@@ -88,18 +88,18 @@ class LearnerState:
     sizes: Array | None = (
         None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|; of --scale standard (D, 5), see `fast.standardize`
     )
-    proof: Array | None = None  # of the last batch, so that a resumed run knows its text again
+    proof: Array | None = None  # digest of the text up to the last batch, by which a resumed run recognises its text
     passes: Array | None = None  # (3, P) held-out examples of each pass, how many were wrong, the sum of their losses
     coverage: Array | None = None  # (6,) level, α_t, examples, covered, size, unbounded of prediction sets, with --coverage
     conformity: Array | None = None  # (w,) nonconformity of the last examples
     best: list[Array] = field(default_factory=list)  # weights of the best pass so far, with --early-stop
-    stack: Array | None = None  # (C, D, 2) means and variances of each label, in the place of a table
-    weights: Array | None = None  # (D, C), in the place of a table where multipliers are kept
-    columns: Array | None = None  # (K,) column of each row of a table of those that were met, see `compact`
-    place: Array | None = None  # (D,) row of each column, −1 of one that was not
+    stack: Array | None = None  # (C, D, 2) means and variances of each label, in place of a table
+    weights: Array | None = None  # (D, C), in place of a table where multipliers are kept
+    columns: Array | None = None  # (K,) column of each row of a table of features that occurred, see `compact_features`
+    place: Array | None = None  # (D,) row of each column, −1 for one that did not occur
     multipliers: Array | None = None  # (N, C) of each row in memory, see `fast.learn_dual`
 
-    # a run that goes on from a model, or from a race, begins with columns, points and scores, and meets others
+    # a run that continues a model or a race begins with its columns, points and scores, and gets more
     free_axes: ClassVar[dict[str, tuple[int, ...]]] = {
         **dict.fromkeys(("score", "variance", "label"), (0,)),
         **dict.fromkeys(("trace", "passes", "stack", "mean"), (1,)),

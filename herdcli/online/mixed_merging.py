@@ -1,7 +1,7 @@
-"""Models of shards whose races chose different learners, in a form that all of them have, so that they can be merged.
+"""Conversion of models of shards whose races chose different learners to a common form, so that they can be merged.
 
-A diagonal covariance is a full one without covariances, so that models of both kinds are merged by precision.  Models with variances and
-without, and of different forms of several classes, have no evidence in common.  Their calibrated scores are averaged instead, weighted by
+A diagonal covariance is a full one without off-diagonal entries, so models of both kinds are merged by precision.  Models with and
+without variances, or with different multiclass forms, have no common evidence.  Their calibrated scores are averaged instead, weighted by
 examples: the log odds of model k are about c_k μ_k·x, with c_k = g_k / √(1 + v̄_k), v̄_k the mean variance of its held-out scores and g_k
 the scale of its confidence.
 """
@@ -17,12 +17,12 @@ from herdcli.online.learners.algorithm_table import TABLE
 from herdcli.online.model import Classifier, Settings
 from herdcli.schema import Array
 
-MOST_COLUMNS = 1000  # up to which a diagonal covariance is written as a full one
+MOST_COLUMNS = 1000  # number of columns up to which a diagonal covariance is converted to a full one
 NORMAL_TO_LOGISTIC = 1.702  # Φ(x) is about 1 / (1 + exp(−1.702 x)) (Camilli 1994)
 
 
 def learners_differ(models: Sequence[Classifier]) -> bool:
-    """Do some classifiers have variances and others none, or do they have different forms of several classes?"""
+    """Return whether only some classifiers have variances, or their multiclass forms differ."""
     if any(model.machines or model.mean is None or model.settings.task != "classification" for model in models):
         return False
     orders = {TABLE[model.settings.algorithm].second_order for model in models}
@@ -31,16 +31,16 @@ def learners_differ(models: Sequence[Classifier]) -> bool:
 
 
 def learner_names(models: Sequence[Classifier]) -> list[str]:
-    """The learners of the models, each once, in their order."""
+    """Return the distinct learners of the models, in order."""
     return list(
         dict.fromkeys(f"{model.settings.algorithm}{f' {model.settings.multiclass}' * (len(model.classes) > 2)}" for model in models)
     )
 
 
 def with_calibrated_scores(models: Sequence[Classifier]) -> list[Classifier]:
-    """The models with means in units of log odds, weighted by examples, whose plain mean is that of the whole.
+    """Return the models with means in units of log odds, weighted by examples; their plain mean is the merged model.
 
-    All have the learner of the model with the lowest progressive error, the first of several, and a diagonal covariance.
+    All get the learner of the model with the lowest progressive error, the first of equals, and a diagonal covariance.
     """
     best = min(range(len(models)), key=lambda k: (_progressive_error(models[k]), k))
     examples = np.array([max(model.running.examples, 1) for model in models], dtype=float)
@@ -58,7 +58,7 @@ def with_calibrated_scores(models: Sequence[Classifier]) -> list[Classifier]:
 
 
 def _learner_of(best: Settings, own: Settings) -> Settings:
-    """The settings of a model with the learner of another."""
+    """Return the settings of a model with the learner of another."""
     learner = {name: getattr(best, name) for name in ("algorithm", "C", "form", "loss", "multiclass", "dual", "always_update", "half_life")}
     return replace(own, **learner, covariance="diagonal")
 
@@ -69,14 +69,14 @@ def _progressive_error(model: Classifier) -> float:
 
 
 def _mean_variance(model: Classifier) -> float:
-    """The mean variance of held-out scores; without them that of weights with variance 1."""
+    """Return the mean variance of held-out scores; without them that for weights of variance 1."""
     if model.holdout is not None and model.holdout.variance.size:
         return float(model.holdout.variance.mean())
     return model.running.squares / max(model.running.examples, 1)
 
 
 def _variances(model: Classifier) -> Array:
-    """The variance of each weight (C, d)."""
+    """Return the variance of each weight (C, d)."""
     assert model.mean is not None
     if model.variance is not None:
         return model.variance
@@ -85,7 +85,7 @@ def _variances(model: Classifier) -> Array:
 
 
 def with_common_covariances(models: Sequence[Classifier]) -> Sequence[Classifier]:
-    """The models with covariances of one kind: full ones where one is, up to MOST_COLUMNS, and the variances alone of wider models."""
+    """Return the models with covariances of one kind: full if any is, up to MOST_COLUMNS, else the variances alone."""
     full = next((model for model in models if model.covariance is not None), None)
     if full is None or all(model.covariance is not None for model in models) or any(model.machines for model in models):
         return models
@@ -98,7 +98,7 @@ def with_common_covariances(models: Sequence[Classifier]) -> Sequence[Classifier
 
 
 def _with_full_covariance(model: Classifier, *, joint: bool) -> Classifier:
-    """A model whose diagonal covariance is written as a full one.  joint  of all classes together."""
+    """Return a model with its diagonal covariance as a full one.  joint  whether of all classes together."""
     variance = _variances(model)
     covariance = np.diag(variance.ravel())[None] if joint else np.stack([np.diag(row) for row in variance])
     return replace(model, variance=None, covariance=covariance, settings=replace(model.settings, covariance="full"))

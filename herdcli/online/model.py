@@ -1,4 +1,4 @@
-"""The `classifier` artifact: a Gaussian over linear classifiers, or over functions of a kernel, and how it was learned."""
+"""The `classifier` artifact: a Gaussian over linear classifiers, or over functions of a kernel, and the settings of its learning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from herdcli.schema import LARGEST, Array, array
 SCALINGS = ("none", "online", "standard")
 TASKS = ("classification", "regression", "multilabel")
 LINKS = ("normal", "logistic", "softmax")
-SCALES = ("seen", "size", "location", "deviation", "centred")  # what features are scaled by: two, or with means all of them
+SCALES = ("seen", "size", "location", "deviation", "centred")  # statistics for scaling features: the first two, or all of them with means
 
 ALGORITHMS = tuple(TABLE)
 FORMS = ("exact", "project", "drop")
@@ -29,9 +29,9 @@ LOSSES = ("squared-hinge", "log", "squared")
 
 @dataclass(frozen=True)
 class Settings1:
-    """How a classifier is learned, as version 1 of the artifact has it.
+    """The settings of learning in version 1 of the artifact.
 
-    C             weight of the loss of an example; 0 stands for ¼ over the running mean of |x|².
+    C             weight of the loss of an example; 0 means ¼ over the running mean of |x|².
     loss          of nherd and arow; squared-hinge is ½ max(0, 1 − m)².
     confidence    η of cw and scw.   normalize  scale each example to |x| = 1.   bias  a feature that is always 1.
     always_update shrink the covariance also on examples of margin ≥ 1 (nherd, arow).
@@ -62,7 +62,7 @@ class Settings1:
 
 @dataclass(frozen=True)
 class Settings2(Settings1):
-    """How a classifier is learned, as version 2 of the artifact has it; more than in `Settings1` are
+    """The settings of learning in version 2 of the artifact: those of `Settings1` and
 
     scaling       online: each feature is divided by the mean size |x_i| of its values ≠ 0 seen so far.
     """
@@ -72,16 +72,15 @@ class Settings2(Settings1):
 
 @dataclass(frozen=True)
 class Settings(Settings2):
-    """How a classifier is learned.
+    """The settings of learning: those of `Settings1` and `Settings2`, and
 
-    Beside what `Settings1` and `Settings2` say:
-    holdout       every so many-th example is judged in each pass and not learned; 0: none.
-    until_last    those examples are learned in the last pass, after they have been judged.
-    task          regression: numbers are learned in the place of classes, by squared loss; multilabel: any number of labels.
-    early_stop    passes without a lower error of those examples after which learning ends with the weights of the best pass; 0: never.
-    scaling       standard: as online, but features that most rows have are taken about their running means, see `fast.standardize`.
+    holdout       every so many-th example is evaluated in each pass and not learned; 0: none.
+    until_last    held-out examples are learned in the last pass, after they have been evaluated.
+    task          regression: numbers are learned in place of classes, by squared loss; multilabel: any number of labels.
+    early_stop    passes without a lower held-out error after which learning ends with the weights of the best pass; 0: never.
+    scaling       standard: like online, but features that most rows have are centred at their running means, see `fast.standardize`.
     half_life     (nherd, arow) examples after which the evidence of one counts half, see `forgetting`; 0: it never fades.
-    dual          (pa2) each example's multiplier is kept, and solved anew in each pass: see `fast.learn_dual`.
+    dual          (pa2) each example's multiplier is kept, and solved again in each pass: see `fast.learn_dual`.
     """
 
     holdout: int = 0
@@ -94,7 +93,7 @@ class Settings(Settings2):
 
 @dataclass(frozen=True)
 class Progress:
-    """Progressive validation of the first pass: every example is judged before it is learned, figures at powers of two."""
+    """Progressive validation of the first pass: every example is evaluated before it is learned, with results at powers of two."""
 
     examples: Array = array("T", "examples seen", kind="i")
     error: Array = array("T", "share of them classified wrongly", kind="f")
@@ -103,7 +102,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Holdout:
-    """Scores of examples before (or without) being learned, which calibrate the confidence and serve `eval`."""
+    """Scores of examples before (or without) being learned, for the calibration of the confidence and for `eval`."""
 
     score: Array = array("n C", "μ·x of each class", kind="f")
     variance: Array = array("n C", "x'Σx of each class", kind="f")
@@ -122,26 +121,26 @@ class Machine:
     B: Array = array("m m", "(diag(1/γ) + K)⁻¹", kind="f")
     support: Array = array("m d", "support vectors", kind="f")
 
-    free_axes: ClassVar[dict[str, tuple[int, ...]]] = {"B": (1,), "support": (1,)}  # of a run that meets further columns
+    free_axes: ClassVar[dict[str, tuple[int, ...]]] = {"B": (1,), "support": (1,)}  # for a run that gets further columns
 
 
 @dataclass(frozen=True)
 class Running:
-    """The state that learning continues from, besides the weights, and what the running figures are made of."""
+    """The state that learning continues from, besides the weights, and the totals of progressive validation."""
 
-    examples: int = 0  # of all passes
+    examples: int = 0  # in all passes
     squares: float = 0.0  # sum of |x|²
-    seen: int = 0  # judged progressively
+    seen: int = 0  # examples evaluated progressively
     wrong: int = 0
     loss: float = 0.0
     updates: int = 0
-    refused: int = 0  # updates beyond the budget
-    skipped: int = 0  # lines of text that were no examples
+    refused: int = 0  # updates refused because of the budget
+    skipped: int = 0  # lines of text that were not valid examples
 
 
 @dataclass(frozen=True)
 class Race:
-    """Learners that went side by side over the first examples; the one of the lowest progressive loss was chosen."""
+    """The learners of a race over the first examples; the one with the lowest progressive loss was chosen."""
 
     algorithm: list[str]
     C: Array = array("K", "weight of an example", kind="f")
@@ -153,7 +152,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Forgetting:
-    """Learners whose evidence fades beside one that forgets nothing, over the first examples of a stream that drifts."""
+    """Learners with fading evidence compared with one that forgets nothing, over the first examples of a stream that drifts."""
 
     half_life: Array = array("K", "examples after which evidence counts half", kind="f")
     C: Array = array("K", "weight of an example", kind="f")
@@ -165,7 +164,7 @@ class Forgetting:
 
 @dataclass(frozen=True)
 class Passes:
-    """What each pass made of the examples that are held out, judged when they come."""
+    """The results of each pass on the held-out examples, which are evaluated in their turn."""
 
     examples: Array = array("P", "held-out examples", kind="i")
     error: Array = array("P", "share of them classified wrongly", kind="f")
@@ -174,7 +173,7 @@ class Passes:
 
 @dataclass(frozen=True)
 class Classifier1:
-    """The `classifier` artifact as version 1 wrote it: features as they are."""
+    """Version 1 of the `classifier` artifact, without scaling of features."""
 
     classes: list[str]
     settings: Settings1
@@ -185,43 +184,43 @@ class Classifier1:
     covariance: Array | None = array("M D D", "full covariance: of each class, or of all weights together (top-1)", kind="f", optional=True)
     machines: list[Machine] = field(default_factory=list)
     holdout: Holdout | None = None
-    scale: float = 1.0  # g of the confidence F(g m / √(1 + v)), F being Φ
+    scale: float = 1.0  # g of the confidence F(g m / √(1 + v)), with F = Φ
     bits: int = 0  # features are hashed into 2^bits columns
-    text: str = ""  # svmlight or vw, where it was learned from text
-    zero_based: bool = False  # indices of the text begin at 0
+    text: str = ""  # format of the text it was learned from, svmlight or vw
+    zero_based: bool = False  # whether indices in the text begin at 0
     hash_index: Array | None = array("h", "columns whose feature names are known", kind="i", optional=True)
     hash_names: list[str] | None = None
     feature_names: list[str] | None = None
 
     @property
     def count(self) -> int:
-        """Rows of scores: 1 for two classes, else their number."""
+        """The number of scores: 1 for two classes, else the number of classes."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     @property
     def columns(self) -> int:
-        """Features, the bias included."""
+        """The number of features, with the bias."""
         if self.mean is not None:
             return int(self.mean.shape[1])
         return max((int(machine.support.shape[1]) for machine in self.machines), default=0)
 
     @property
     def features(self) -> int:
-        """Numbers in a row of data: a kernel's support vectors always keep a column for the bias."""
+        """The number of values in a row of data: a kernel's support vectors always have a column for the bias."""
         return self.columns - (1 if self.machines else int(self.settings.bias))
 
     def upgrade(self) -> Classifier:
-        """The same model as the present version has it."""
+        """Return the same model in the current version."""
         return Classifier(**{**vars(self), "settings": Settings(**vars(self.settings))})
 
     def validate(self) -> None:
-        """Raise DataError as the present version does."""
+        """Raise DataError as the current version does."""
         self.upgrade().validate()
 
 
 @dataclass(frozen=True)
 class Classifier2(Classifier1):
-    """The `classifier` artifact as version 2 wrote it: its confidence is Φ, and no examples are held out."""
+    """Version 2 of the `classifier` artifact: its confidence is Φ, and no examples are held out."""
 
     settings: Settings2
     seen: Array | None = array("d", "values ≠ 0 that each feature had", kind="f", optional=True)
@@ -233,13 +232,13 @@ class Classifier2(Classifier1):
 class Classifier(Classifier2):
     """A classifier over d features (d + 1 with a bias, which is then column 0).
 
-    Two classes have one row (C = 1), positive for classes[1].  Of the three variances one is present.  With
-    --scale online weights are of x_i · seen_i / size_i, with --scale standard those of centred features of
+    Two classes have one row (C = 1), positive for classes[1].  Only one of the three variances is present.  With
+    --scale online weights multiply x_i · seen_i / size_i, with --scale standard and centred features
     (x_i − location_i) · (centred_i − 1) / deviation_i.
     """
 
     settings: Settings
-    link: str = "normal"  # F of the confidence: normal, Φ, or logistic; of several classes also softmax
+    link: str = "normal"  # F of the confidence: normal (Φ) or logistic; for several classes also softmax
     passes: Passes | None = None
     interactions: list[str] | None = None  # pairs of namespaces whose features are multiplied, by their first letters
     coverage: Coverage | None = None
@@ -247,25 +246,25 @@ class Classifier(Classifier2):
     deviation: Array | None = array("d", "sum of |x_i − location_i| while it is centred", kind="f", optional=True)
     centred: Array | None = array("d", "examples since it is centred, 0 if it is not", kind="f", optional=True)
     forgetting: Forgetting | None = None
-    documents: Documents | None = None  # how documents become rows, where it was learned from some
+    documents: Documents | None = None  # how documents become rows, if it was learned from documents
     column: Array | None = array("d", "column of each weight, where hashed ones without evidence are left out", kind="i", optional=True)
     baselines: ClassBaselines | None = None  # fitted to the same training rows
 
     @property
     def columns(self) -> int:
-        """Features, the bias included."""
+        """The number of features, with the bias."""
         return super().columns if self.column is None else (1 << self.bits) + self.settings.bias
 
     @property
     def scales(self) -> Array | None:
-        """What features are scaled by, (d, 2) or, with means, (d, 5), as the loops have it; None where they are not."""
+        """The statistics for scaling features, (d, 2) or, with means, (d, 5), in the form of the loops; None without scaling."""
         if self.seen is None or self.size is None:
             return None
         parts = [self.seen, self.size, self.location, self.deviation, self.centred]
         return np.stack([part for part in parts if part is not None], axis=1)
 
     def with_scales(self, scales: Array | None) -> Classifier:
-        """The model with these in the place of its own."""
+        """Return the model with these scales in place of its own."""
         if scales is None:
             return self
         columns = {name: np.ascontiguousarray(column) for name, column in zip(SCALES, scales.T, strict=False)}
@@ -273,7 +272,7 @@ class Classifier(Classifier2):
 
     @property
     def factors(self) -> tuple[Array, Array] | None:
-        """(location, factor), (d,) each: weights are of (x − location) · factor, whose factor is 0 of a feature never met."""
+        """The pair (location, factor), (d,) each: weights multiply (x − location) · factor; unseen features have factor 0."""
         scales = self.scales
         if scales is None:
             return None
@@ -286,16 +285,16 @@ class Classifier(Classifier2):
         return np.where(centred, scales[:, 2], 0.0), np.where(centred, own, factor)
 
     def upgrade(self) -> Classifier:
-        """Itself."""
+        """Return the model itself."""
         return self
 
     @property
     def whole_bytes(self) -> int:
-        """Bytes that `whole` takes; 0 where it has nothing to do."""
+        """The bytes that `whole` needs; 0 if it has nothing to do."""
         return 0 if self.column is None or self.mean is None else 8 * self.columns * (2 * len(self.mean) + len(SCALES))
 
     def condensed(self) -> Classifier:
-        """The model with the columns alone that have evidence, if it hashes and they are less than half: as files have it."""
+        """Return the model in the form of files: if it hashes, with only the columns that have evidence if they are less than half."""
         if not self.bits or self.mean is None or self.variance is None:
             return self
         used = (self.mean != 0.0).any(axis=0) | (self.variance != 1.0).any(axis=0)
@@ -310,7 +309,7 @@ class Classifier(Classifier2):
         return self._with_columns(column, lambda values, fill: values[..., used])
 
     def whole(self) -> Classifier:
-        """The model with all its columns: those left out have mean 0, variance 1 and no sizes."""
+        """Return the model with all its columns: those left out have mean 0, variance 1 and no sizes."""
         if self.column is None:
             return self
 
@@ -322,14 +321,17 @@ class Classifier(Classifier2):
         return self._with_columns(None, spread)
 
     def _with_columns(self, column: Array | None, taken: Callable[[Array, float], Array]) -> Classifier:
-        """With these columns; taken: (values (…, d), value of a column without evidence) -> values of the columns."""
+        """Return the model with these columns.
+
+        taken  (values (…, d), value of a column without evidence) -> values of the columns.
+        """
         parts = {name: values for name in ("mean", *SCALES) if (values := getattr(self, name)) is not None}
         made = {name: np.ascontiguousarray(taken(values, 0.0)) for name, values in parts.items()}
         assert self.variance is not None
         return replace(self, **made, variance=np.ascontiguousarray(taken(self.variance, 1.0)), column=column)  # type: ignore[arg-type]
 
     def validate(self) -> None:
-        """Raise DataError unless the arrays fit the classes and each other, and all numbers are possible."""
+        """Raise DataError unless the arrays fit the classes and each other, and all numbers are valid."""
         if len(self.classes) < 2:
             raise DataError(f"has {len(self.classes)} classes; a classifier needs two or more")
         if len(set(self.classes)) < len(self.classes):
@@ -371,7 +373,7 @@ def require_finite(values: Array, name: str, lowest: float = -np.inf) -> None:
 
 
 def require_settings(settings: Settings) -> None:
-    """Raise DataError unless all of them are known and within their ranges."""
+    """Raise DataError unless all settings are known and within their ranges."""
     known = {
         "algorithm": ALGORITHMS,
         "form": FORMS,
@@ -396,7 +398,7 @@ def require_settings(settings: Settings) -> None:
 
 
 def require_weights(model: Classifier) -> None:
-    """Raise DataError unless means, variances and classes fit each other."""
+    """Raise DataError unless means, variances and classes are consistent."""
     if model.mean is None or (model.variance is None) == (model.covariance is None):
         raise DataError("needs 'mean' and either 'variance' or 'covariance'")
     if len(model.mean) != model.count:
@@ -414,7 +416,7 @@ def require_weights(model: Classifier) -> None:
         own = np.diagonal(model.covariance, axis1=1, axis2=2)
         require_finite(own, "diagonal of covariance", 0.0)
         for part, deviation in zip(model.covariance, np.sqrt(own), strict=True):
-            if (np.abs(part) > np.outer(deviation, deviation) + 1e-6 * deviation.max() ** 2).any():  # Cauchy & Schwarz, but for rounding
+            if (np.abs(part) > np.outer(deviation, deviation) + 1e-6 * deviation.max() ** 2).any():  # Cauchy–Schwarz, up to rounding
                 raise DataError("dataset 'covariance' has entries larger than the variances on its diagonal allow")
 
 

@@ -1,8 +1,8 @@
-"""The `predictor` artifact: a Gaussian over linear functions of features, learned online from numbers in the place of classes.
+"""The `predictor` artifact: a Gaussian over linear functions of features, learned online from numbers in place of classes.
 
 With squared loss and a full covariance the update of AROW is that of recursive least squares: ridge regression of the examples so far with
-penalty |w|²/C.  A new y is then N(m, τ² (v + 1/C)): m = μ·x, v = x'Σx, and τ² the mean of (y − m)²/(v + 1/C) over examples that were
-judged before anything had learned them.
+penalty |w|²/C.  A new y is then N(m, τ² (v + 1/C)) with m = μ·x and v = x'Σx.  τ² is the mean of (y − m)²/(v + 1/C) over examples
+that were evaluated before being learned.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class Outcomes:
 class Predictor(Classifier):
     """A linear predictor over d features (d + 1 with a bias, which is then column 0).
 
-    It has what a classifier of two classes has, but no classes.  The error of its progress is the mean of |y − μ·x|, the loss that of
+    It has the fields of a classifier of two classes, but no classes.  The error of its progress is the mean of |y − μ·x|, the loss that of
     squares; scale is τ.
     """
 
     holdout: Outcomes | None = None  # type: ignore[assignment]
-    absolute: float = 0.0  # sum of |y − μ·x| of the examples judged progressively
+    absolute: float = 0.0  # sum of |y − μ·x| over the examples evaluated progressively
 
     @property
     def count(self) -> int:
-        """One row of scores."""
+        """The number of scores, 1."""
         return 1
 
     def validate(self) -> None:
-        """Raise DataError unless the arrays fit each other, and all numbers are possible."""
+        """Raise DataError unless the arrays are consistent and all numbers are valid."""
         if self.classes or self.machines:
             raise DataError("has classes or support vectors, but a regression model has none")
         require_settings(self.settings)
@@ -60,22 +60,22 @@ class Predictor(Classifier):
 
 
 def noise_variance(model: Classifier) -> float:
-    """1/C: the variance of an example's noise, in the unit of the variances."""
+    """Return 1/C: the variance of an example's noise, in the unit of the variances."""
     settings, running = model.settings, model.running
     return 1.0 / settings.C if settings.C else 4.0 * running.squares / max(running.examples, 1)
 
 
 def predictive_deviations(model: Classifier, variance: Array) -> Array:
-    """Standard deviation (n,) of new outcomes by the variances (n, 1) of their predictions."""
+    """Return the standard deviations (n,) of new outcomes from the variances (n, 1) of their predictions."""
     return np.asarray(model.scale * np.sqrt(variance[:, 0] + noise_variance(model)))
 
 
 def fit_noise(model: Predictor) -> Predictor:
-    """The predictor with τ by its held-out outcomes, if it has any."""
+    """Return the predictor with τ from its held-out outcomes, if it has any."""
     held = model.holdout
     if held is None or not (chosen := held.split == 1).any():
         return model
     residual = held.y[chosen] - held.score[chosen, 0]
-    # Residuals over their standard deviations have mean square 1 at τ; of outcomes without any error the smallest number above 0.
+    # Residuals over their standard deviations have mean square 1 at τ; without any error τ is the smallest positive number.
     scale = float(np.sqrt(np.mean(residual**2 / (held.variance[chosen, 0] + noise_variance(model)))))
     return replace(model, scale=max(scale, float(np.finfo(float).tiny)))

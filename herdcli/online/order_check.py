@@ -1,4 +1,4 @@
-"""Whether examples come sorted by what is to be learned, which spoils learning one after the other."""
+"""Detection of examples sorted by their label or target, which spoils online learning."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from herdcli.schema import Array
 
-FEWER = 10  # times fewer changes from row to row than a mixed order has
+FEWER = 10  # factor by which a sorted order has fewer changes from row to row than a mixed one
 
 
 def is_sorted_by(y: Array) -> bool:
-    """Do labels (n,), sets of labels (n, C) or numbers (n,) change far less from row to row than they would in a mixed order?"""
+    """Return whether labels (n,), sets of labels (n, C) or numbers (n,) change far less from row to row than in a mixed order."""
     if len(y) < 2:
         return False
     if y.dtype.kind == "f":
-        # E|Y − Y'| of two rows at random is 2 Σ (2i − n − 1) y_(i) / (n(n − 1)), Gini's mean difference.
+        # E|Y − Y'| of two random rows is 2 Σ (2i − n − 1) y_(i) / (n(n − 1)), Gini's mean difference.
         ranked, n = np.sort(y), len(y)
         drawn = 2.0 * float((2.0 * np.arange(1, n + 1) - n - 1.0) @ ranked) / (n * (n - 1.0))
         return bool(float(np.mean(np.abs(np.diff(y)))) * FEWER < drawn)

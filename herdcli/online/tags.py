@@ -1,7 +1,7 @@
-"""The `tagger_from_state` artifact: a Gaussian over linear classifiers, one for each label, of examples that have any number of labels.
+"""The `tagger` artifact: a Gaussian over linear classifiers, one per label, for examples with any number of labels.
 
-Each label is learned against its absence, by an example's margin m = y μ·x with y = 1 where the example has the label, else −1.  An example
-is given the labels whose scores are above their thresholds.  A label that a stream brings late begins with the block that brings it.
+Each label is learned against its absence, from an example's margin m = y μ·x with y = 1 if the example has the label, else −1.  An example
+gets the labels whose scores are above their thresholds.  A label that occurs late in a stream begins with the block that contains it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from herdcli.fast.numpy_online import Rule
     from herdcli.online.learner_state import LearnerState
 
-LEAST = 5  # examples with a label, of those that calibrate, that its threshold is fitted on
-ABSENT = -1.0  # score of a label that had not been met
+LEAST = 5  # least number of calibration examples with a label for fitting its threshold
+ABSENT = -1.0  # score of a label that had not occurred
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,21 @@ class Tagged:
 class Tagger(Classifier):
     """A linear classifier for each of C labels over d features (d + 1 with a bias, which is then column 0).
 
-    It has what a classifier has, its labels in the place of classes, and a row of weights for each, however many they are.  The error of
-    its progress is the share of labels that an example has and is not given, or the other way round; its loss the mean over labels.
+    It has the fields of a classifier, with labels in place of classes and a row of weights for each label.  The error of
+    its progress is the share of labels that an example has and does not get, or the other way round; its loss is the mean over labels.
     """
 
     holdout: Tagged | None = None  # type: ignore[assignment]
     threshold: Array | None = array("C", "score above which an example is given the label", kind="f", optional=True)
-    missed: float = 0.0  # sum of the shares of wrong labels of the examples judged progressively
+    missed: float = 0.0  # sum of the shares of wrong labels over the examples evaluated progressively
 
     @property
     def count(self) -> int:
-        """A row of scores for each label."""
+        """The number of scores, one per label."""
         return len(self.classes)
 
     def validate(self) -> None:
-        """Raise DataError unless the arrays fit the labels and each other, and all numbers are possible."""
+        """Raise DataError unless the arrays fit the labels and each other, and all numbers are valid."""
         if not self.classes or len(set(self.classes)) < len(self.classes) or self.machines:
             raise DataError("has no labels, two labels with the same name, or support vectors")
         require_settings(self.settings)
@@ -91,13 +91,13 @@ def _require_heldout(heldout: Tagged, count: int) -> None:
 
 
 def add_label_columns(values: Array, count: int, fill: float = 0.0) -> Array:
-    """An array (n, C') with columns for labels up to `count`, which had not been met."""
+    """Return an array (n, C') with further columns for labels up to `count`, which had not occurred."""
     missing = count - values.shape[1]
     return np.pad(values, ((0, 0), (0, missing)), constant_values=fill) if missing > 0 else values
 
 
 def grow_weights(stack: Array, count: int, width: int) -> Array:
-    """Weights (C', D', 2), means and variances, with room for so many labels and features: mean 0 and variance 1."""
+    """Return weights (C', D', 2), means and variances, enlarged for more labels and features: mean 0 and variance 1."""
     labels, room = max(count, len(stack)), max(width, stack.shape[1])
     if (labels, room) == stack.shape[:2]:
         return stack
@@ -108,9 +108,9 @@ def grow_weights(stack: Array, count: int, width: int) -> Array:
 
 
 def learn_block(stack: Array, block: ExampleBlock, rule: Rule, running: Array) -> tuple[Array, Array, int]:
-    """Learn a block label by label: scores and variances (n, C) before each example was learned, and the updates of all labels.
+    """Learn a block label by label; return scores and variances (n, C) before each example was learned, and the number of updates.
 
-    stack (C, D, 2), changed.   block  its labels are (n, C), 1 or 0.   running [examples, Σ|x|²], moved on once for all labels.
+    stack (C, D, 2), changed.   block  its labels are (n, C), 1 or 0.   running [examples, Σ|x|²], updated once for all labels.
     """
     count, updates, after = len(stack), 0, running
     score, variance = np.zeros((block.rows, count)), np.zeros((block.rows, count))
@@ -125,7 +125,7 @@ def learn_block(stack: Array, block: ExampleBlock, rule: Rule, running: Array) -
 
 
 def tag_losses(score: Array, label: Array) -> tuple[Array, Array]:
-    """The share of wrong labels (n,) of each example, and the mean over labels of ½ max(0, 1 − m)²."""
+    """Return the share of wrong labels (n,) of each example, and the mean over labels of ½ max(0, 1 − m)²."""
     if not score.shape[1]:
         return np.zeros(len(score)), np.zeros(len(score))
     margin = np.where(label > 0, score, -score)
@@ -133,7 +133,7 @@ def tag_losses(score: Array, label: Array) -> tuple[Array, Array]:
 
 
 def tagger_from_state(settings: Settings, columns: int, state: LearnerState, names: Sequence[str]) -> Tagger:
-    """The artifact of a finished run, its labels in order.  Raises DataError if no example has any."""
+    """Return the artifact of a finished run, with its labels sorted.  Raises DataError if no example has any."""
     if not names:
         raise DataError("no example has a label", hint="a line is: 1,3,7 | feature feature:value …")
     heldout_examples.restore_best(state)
@@ -172,7 +172,7 @@ def _add_scales(tagger: Tagger, scales: Array) -> Tagger:
 
 
 def label_sort_key(name: str) -> tuple[bool, float, str]:
-    """What labels are sorted by: numbers by their size, then texts."""
+    """Return the sort key of a label: numbers by their size, then texts."""
     try:
         return (False, float(name), name)
     except ValueError:
@@ -180,7 +180,7 @@ def label_sort_key(name: str) -> tuple[bool, float, str]:
 
 
 def reorder_labels(model: Tagger, names: Sequence[str]) -> Tagger:
-    """The model with these labels, in this order; one that it does not know has mean 0, variance 1 and is never given."""
+    """Return the model with these labels, in this order; an unknown one has mean 0, variance 1 and is never assigned."""
     known = {name: place for place, name in enumerate(model.classes)}
     place = np.array([known.get(name, -1) for name in names], dtype=np.int64)
     there = place >= 0
@@ -200,19 +200,19 @@ def reorder_labels(model: Tagger, names: Sequence[str]) -> Tagger:
 
 
 def assigned_labels(model: Tagger, score: Array) -> Array:
-    """Which labels (n, C) examples of these scores are given, bool."""
+    """Return a mask (n, C) of the labels that examples with these scores get."""
     assert model.threshold is not None
     return np.asarray(score > model.threshold)
 
 
 def label_confidences(model: Tagger, score: Array, variance: Array) -> Array:
-    """P(label) (n, C) of each label by itself: F(g m/√(1 + v))."""
+    """Return P(label) (n, C) of each label by itself: F(g m/√(1 + v))."""
     flat = class_probabilities(score.reshape(-1, 1), variance.reshape(-1, 1), model.scale, model.link)[:, 1]
     return np.asarray(flat.reshape(score.shape))
 
 
 def calibrate_tagger(model: Tagger) -> Tagger:
-    """The model with thresholds and the scale of its confidences by the calibration part of its held-out scores, if it has any."""
+    """Return the model with thresholds and confidence scale from the calibration part of its held-out scores, if it has any."""
     held = model.holdout
     if held is None or not (chosen := held.split == 1).any():
         return model
@@ -224,7 +224,7 @@ def calibrate_tagger(model: Tagger) -> Tagger:
 
 
 def best_threshold(score: Array, y: Array) -> float:
-    """The threshold of highest F₁ on held-out examples (n,), halfway between two scores; 0 where too few have the label.
+    """Return the threshold with the highest F₁ on held-out examples (n,), halfway between two scores; 0 if too few have the label.
 
     Source: Yang, "A study of thresholding strategies for text categorization", SIGIR 2001 (SCut).
     """
@@ -232,7 +232,7 @@ def best_threshold(score: Array, y: Array) -> float:
         return 0.0
     order = np.argsort(-score, kind="stable")
     ranked, hits = score[order], np.cumsum(y[order], dtype=np.int64)
-    # With the k highest given the label, F₁ = 2 TP/(2 TP + FP + FN) = 2 hits_k/(k + positives).
+    # If the k highest get the label, F₁ = 2 TP/(2 TP + FP + FN) = 2 hits_k/(k + positives).
     found = 2.0 * hits / (np.arange(1, len(y) + 1) + hits[-1])
     last = np.append(np.diff(ranked) != 0, True)  # equal scores are on one side
     k = int(np.argmax(np.where(last, found, -1.0)))

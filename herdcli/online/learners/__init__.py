@@ -1,1 +1,1 @@
-"""Learners of streams: their updates, how they are chosen, stopped, merged and continued."""
+"""Online learners: their updates, selection, early stopping, merging and continuation."""

@@ -1,4 +1,4 @@
-"""The table of learners: what each reads and what it keeps.  The updates themselves are cases of the loops, `fast.solve_step`."""
+"""The table of learners: the settings each depends on and the state it keeps.  The updates are cases of `fast.solve_step`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class Entry:
     """One line of the table.
 
     code          the case of `fast.solve_step` and of the loops that computes its update.
-    reads         which of these settings its update depends on: C, loss, confidence, always_update, half_life (evidence can fade), task (it
-                  also learns numbers, by squared loss), exact (the diagonal form that minimises eq. 8 coordinate by coordinate).
+    reads         the settings among these that its update depends on: C, loss, confidence, always_update, half_life (evidence can fade),
+                  task (regression by squared loss is possible), exact (the diagonal form that minimises eq. 8 coordinate by coordinate).
     second_order  whether it keeps variances of its weights.
     """
 
@@ -40,5 +40,5 @@ TABLE: dict[str, Entry] = {  # in the order of --help
 
 
 def reading(setting: str) -> frozenset[str]:
-    """The learners whose update depends on a setting."""
+    """Return the learners whose update depends on a setting."""
     return frozenset(name for name, entry in TABLE.items() if setting in entry.reads)

@@ -1,6 +1,6 @@
-"""Does a stream drift?  Learners whose evidence fades beside the winner of the race, over the first examples.
+"""Drift detection: learners with fading evidence are compared with the winner of the race over the first examples.
 
-Each example is judged before it is learned.  Where the best of a few learners that forget made significantly fewer mistakes in the second
+Each example is evaluated before it is learned.  If the best of a few forgetting learners made significantly fewer mistakes in the second
 half of the first examples than the one that forgets nothing, the stream drifts, and further half-lives are tried.
 """
 
@@ -20,18 +20,18 @@ from herdcli.online.model import Forgetting, Settings
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
-FIRST = (256.0, 1024.0)  # half-lives that are tried of every stream
-FURTHER = (64.0, 128.0, 512.0, 2048.0)  # and of one that drifts
-STRONGER = (1.0, 16.0)  # times C of the winner: what is forgotten can be learned faster
-FEWEST = 500  # examples from which on drift is looked for
-MOST_WEIGHTS = 10_000  # features times scores up to which it is
+FIRST = (256.0, 1024.0)  # half-lives tried for every stream
+FURTHER = (64.0, 128.0, 512.0, 2048.0)  # further ones for a stream that drifts
+STRONGER = (1.0, 16.0)  # factors of the winner's C: forgotten evidence can be learned again faster
+FEWEST = 500  # number of examples from which drift is tested
+MOST_WEIGHTS = 10_000  # number of features times scores up to which it is tested
 SURE = 3.0  # standard errors of the paired difference
-WINDOWS = 20  # of the examples whose errors are kept
+WINDOWS = 20  # number of windows of examples whose errors are kept
 
 
 @dataclass(frozen=True)
 class DriftResult:
-    """The settings of the best learner that forgets, what is kept of the comparison, and its error of the second half (errors (n/2,))."""
+    """The settings of the best forgetting learner, the record of the comparison, and its errors in the second half, (n/2,)."""
 
     settings: Settings
     kept: Forgetting
@@ -39,7 +39,7 @@ class DriftResult:
 
 
 def compare_half_lives(settings: Settings, batches: Sequence[LabelledBatch], classes: int) -> DriftResult | None:
-    """The best learner that forgets, where it is significantly better than that of `settings`; None where it is not, or not tried."""
+    """Return the best forgetting learner if it is significantly better than that of `settings`; None if not, or if not tested."""
     if "half_life" not in TABLE[settings.algorithm].reads:
         return None
     if hyperparameter_race.features(settings, batches) * (1 if classes == 2 else classes) > MOST_WEIGHTS:
@@ -78,7 +78,7 @@ def _forgetting_settings(settings: Settings, half_lives: Sequence[float]) -> lis
 
 
 def _progressive_mistakes(settings: Settings, whole: ExampleBlock, classes: int) -> Array:
-    """(n,) whether each example was wrong before it was learned; of numbers the squared error."""
+    """Return whether each example was wrong before it was learned (n,); for regression the squared error."""
     full = settings.task == "classification" and whole.width <= hyperparameter_race.FULL and classes <= hyperparameter_race.FULL_CLASSES
     racer = hyperparameter_race.RacingLearner.started(settings, whole, classes, settings.covariance if full else "diagonal")
     racer.learn_more(whole)

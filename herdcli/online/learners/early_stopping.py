@@ -1,8 +1,8 @@
-"""Rows that fit into memory: learners that pass over them until the error of held-out rows stops falling, and the best of them.
+"""Learning of rows in memory: learners pass over them until the error of held-out rows stops falling, and the best is chosen.
 
-All rows are standardized by what all of them say.  The winner of the race for C learns all rows but those of one fold, and so does pa2
-with kept multipliers, with several C and, of several classes, against all rivals or each class by itself.  They are judged by the fold
-after 1, 2, 4, … passes.  Whichever had the lowest error of all folds, with its number of passes, is what the rows are learned with.
+All rows are standardised by statistics of all of them.  Candidates are the winner of the race for C, and pa2 with kept
+multipliers, with several C and, for several classes, in both multiclass forms.  Each learns all rows but those of one fold, and is
+evaluated on the fold after 1, 2, 4, … passes.  The candidate and number of passes with the lowest error over all folds are used.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
 
-ROWS, ENTRIES = 100_000, 5_000_000  # rows and their entries that are passed over again
-WEIGHTS_OF_LOSS = (1.0, 0.1, 0.01, 0.001)  # C of pa2, whose features are of size 1
-MOST_PASSES, WORK = 64, 300_000_000  # passes, and entries times classes that a learner of a fold goes through
-PATIENCE = 2  # doublings of the passes without a lower error after which a learner is given up
-FOLDS = ((2_000, 5), (10_000, 3))  # so many rows at most, and how many folds they make; of more, one fifth is held out
-FOLD = 2  # unit of the random numbers that deal rows to folds; passes of a fold are its steps
+ROWS, ENTRIES = 100_000, 5_000_000  # largest numbers of rows and entries that are passed over repeatedly
+WEIGHTS_OF_LOSS = (1.0, 0.1, 0.01, 0.001)  # values of C for pa2, whose features have size 1
+MOST_PASSES, WORK = 64, 300_000_000  # largest numbers of passes, and of entries times classes that a learner of a fold processes
+PATIENCE = 2  # doublings of the passes without a lower error after which a learner is dropped
+FOLDS = ((2_000, 5), (10_000, 3))  # largest number of rows, and their number of folds; with more rows one fifth is held out
+FOLD = 2  # unit of the random numbers that assign rows to folds; passes of a fold are its steps
 
 
 @dataclass(frozen=True)
 class PassChoice:
-    """What rows in memory are learned with; `table` has the learners that competed, `error` that of the best on `held` rows."""
+    """The chosen learner for rows in memory; `table` has all candidates, `error` that of the best on `held` rows."""
 
     settings: Settings
     scales: Array | None
@@ -43,7 +43,7 @@ class PassChoice:
 
 
 def standardize_rows(settings: Settings, X: Any, label: Array, weight: Array | None) -> tuple[ExampleBlock, Array | None]:
-    """The rows as a learner sees them, and the scales (D, 5) that all of them make; None where features are not scaled."""
+    """Return the rows in the learner's form, and the scales (D, 5) from all of them; None if features are not scaled."""
     block = prepare_block(block_from_rows(X, label, slice(None), weight), normalize=settings.normalize, bias=settings.bias)
     if settings.scaling == "none":
         return block, None
@@ -55,10 +55,10 @@ def standardize_rows(settings: Settings, X: Any, label: Array, weight: Array | N
 def choose_passes(
     settings: Settings, X: Any, label: Array, weight: Array | None, classes: int, learners: Sequence[Settings] | None = None
 ) -> PassChoice:
-    """The settings, with passes, that judge held-out rows best, and the scales of the features.
+    """Return the settings, with passes, that have the lowest error on held-out rows, and the scales of the features.
 
     X (n, d) dense or CSR, label (n,) indices, weight (n,)?.   settings  of the winner of a race, in its diagonal form.
-    learners  that compete; None: it and pa2 with several C.
+    learners  the candidates; None: the winner and pa2 with several C.
     """
     block, scales = standardize_rows(settings, X, label, weight)
     order = generator(settings.seed, Stream.SHUFFLE, unit=FOLD).permutation(block.rows)
@@ -88,7 +88,7 @@ def _candidate_learners(settings: Settings, classes: int) -> list[Settings]:
 
 
 def _best_passes(settings: Settings, block: ExampleBlock, folds: Sequence[Array], classes: int, most: int) -> tuple[int, float, float]:
-    """The passes of fewest mistakes on held-out rows, the share of them, and the mean loss."""
+    """Return the number of passes with the fewest mistakes on held-out rows, their share, and the mean loss."""
     under_way = [_FoldLearner.started(settings, block, held, number, classes) for number, held in enumerate(folds)]
     best, passes, waited = (1, np.inf, np.inf), 0, 0
     for target in (1 << k for k in range(most.bit_length())):
@@ -120,7 +120,7 @@ class _FoldLearner:
 
     @staticmethod
     def started(settings: Settings, block: ExampleBlock, held: Array, number: int, classes: int) -> _FoldLearner:
-        """One that has learned nothing yet."""
+        """Return a learner that has learned nothing yet."""
         alone = replace(settings, scaling="none", normalize=False, bias=False, label_noise=0.0)
         one = learner.OnlineLearner(alone, learner.EmptySource(), classes, block.width, rows=block.rows)
         others = np.setdiff1d(np.arange(block.rows), held)
@@ -128,20 +128,20 @@ class _FoldLearner:
         return _FoldLearner(one, one.init(), others, block, mask_examples(judged, np.ones(judged.rows, dtype=bool)), number)
 
     def learn(self, turn: int) -> None:
-        """One pass more, in an order of its own."""
+        """Make one more pass, in its own order."""
         random = generator(self.learner.settings.seed, Stream.SHUFFLE, unit=FOLD + 1 + self.number, step=turn)
         with np.errstate(all="ignore"):
             learner.learn_block(self.learner, self.state, select_rows(self.block, random.permutation(self.rows)))
 
     def heldout_errors(self) -> tuple[Array, Array]:
-        """Errors and losses (h,) of the rows that are held out."""
+        """Return errors and losses (h,) of the held-out rows."""
         with np.errstate(all="ignore"):
             score, _ = learner.learn_block(self.learner, self.state, self.held)
             return learner.progressive_losses(self.learner.settings, score, self.held.label)
 
 
 def select_rows(block: ExampleBlock, rows: Array) -> ExampleBlock:
-    """Some rows of a block, in this order, with their places in it."""
+    """Return some rows of a block, in this order, with their indices in it."""
     lengths = np.diff(block.pointer)[rows]
     pointer = np.concatenate([[0], np.cumsum(lengths)])
     entries = np.arange(pointer[-1]) + np.repeat(block.pointer[rows] - pointer[:-1], lengths)
@@ -150,7 +150,7 @@ def select_rows(block: ExampleBlock, rows: Array) -> ExampleBlock:
 
 
 def choice_messages(choice: PassChoice) -> Iterator[str]:
-    """What is said of a choice: the winner, and how each of the others did."""
+    """Yield messages about a choice: the winner, and the results of the others."""
     table, held = choice.table, int(choice.table.examples[0])
     folds = f"{choice.folds} folds" if choice.folds > 1 else f"{held} rows"
     names = [learner_name(settings, choice.classes) for settings in choice.learners]
@@ -164,6 +164,6 @@ def choice_messages(choice: PassChoice) -> Iterator[str]:
 
 
 def learner_name(settings: Settings, classes: int) -> str:
-    """A learner by its algorithm and, of several classes, its form."""
+    """Return the name of a learner: its algorithm and, for several classes, its form."""
     form = "against all rivals" if settings.dual and settings.multiclass == "top-1" else settings.multiclass
     return f"{settings.algorithm} {form}" if classes > 2 else settings.algorithm

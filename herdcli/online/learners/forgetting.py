@@ -1,13 +1,13 @@
-"""Streams that drift: evidence that fades, so that variances grow again and new examples move the weights.
+"""Forgetting for streams that drift: evidence fades, so that variances grow again and new examples move the weights.
 
-The covariance stands for what examples have said of the weights: Σ⁻¹ = I + E, with prior N(0, I) and evidence E, to which an example adds
-γ xx'.  With half-life N an example counts ρ = 2^(−1/N) of what it counted one example before: E ← ρE.  The mean stays, so that after k
-examples without evidence N(μ, Σ) has gone back to the width of the prior about μ.  For the diagonal
+The covariance represents the evidence of examples about the weights: Σ⁻¹ = I + E, with prior N(0, I) and evidence E, to which an example
+adds γ xx'.  With half-life N the weight of an example falls by ρ = 2^(−1/N) with each further example: E ← ρE.  The mean stays, so that
+after k examples without evidence N(μ, Σ) has returned to the width of the prior about μ.  For the diagonal
 
     s ← 1/(1 + ρᵏ(1/s − 1)) = s/(ρᵏ + (1 − ρᵏ)s),        and full        Σ ← (ρᵏ I + (1 − ρᵏ)Σ)⁻¹ Σ.
 
-Evidence fades every N/64 examples at once, by about 1 % each time, whatever the blocks.  For N → ∞ it never does, and the weights are those
-of a stream without forgetting bit for bit.  Source: exponential forgetting of recursive least squares, bounded by the prior as in Kulhavý
+Evidence fades every N/64 examples, by about 1 % each time, whatever the blocks.  For N → ∞ it never fades, and the weights are bit for bit
+those of a stream without forgetting.  Source: exponential forgetting of recursive least squares, bounded by the prior as in Kulhavý
 & Zarrop, "On a general concept of forgetting" (1993).
 """
 
@@ -19,16 +19,16 @@ from herdcli.online.learner_state import LearnerState
 from herdcli.online.learners.full_covariance import symmetrise
 from herdcli.schema import Array
 
-STEPS = 64  # of a half-life
+STEPS = 64  # steps per half-life
 
 
 def fading_interval(half_life: float) -> int:
-    """Examples between two times that evidence fades."""
+    """Return the number of examples between two times that evidence fades."""
     return max(1, int(half_life // STEPS))
 
 
 def fading_points(weight: Array | None, rows: int, seen: int, step: int) -> list[int]:
-    """Behind which rows of a block evidence fades, and its end: rows of weight 0 are judged and do not count."""
+    """Return the rows of a block after which evidence fades, and its end; rows of weight 0 are evaluated and do not count."""
     learned = np.arange(1, rows + 1) if weight is None else np.cumsum(weight != 0)
     at = np.flatnonzero(((seen + learned) // step) > ((seen + np.concatenate([[0], learned[:-1]])) // step)) + 1
     return at.tolist() if len(at) and at[-1] == rows else [*at.tolist(), rows]

@@ -1,4 +1,4 @@
-"""The full covariance: symmetric rank-one updates through BLAS, float64.  One path for both kernels."""
+"""Learning with a full covariance: symmetric rank-one updates through BLAS, float64, for both kernels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ MIRRORED = 256  # rows of a covariance that are mirrored at a time
 
 
 def step_aggressiveness(rule: Rule, running: Array, squares: float, weight: float) -> float:
-    """C of an example: given, or ¼ over the running mean of |x|² (running = [examples, sum of |x|²], moved on)."""
+    """Return the C of an example: given, or ¼ over the running mean of |x|².
+
+    running  [examples, sum of |x|²], updated.
+    """
     running[0] += 1.0
     running[1] += squares
     if rule[4] > 0.0:
         return rule[4] * weight
-    # C has the unit of 1/(x'Σx), and γ = 2C + C²v is quadratic in it: Cv = ¼ at Σ = I for an example of mean size, so that its variance
-    # shrinks by (1 + ¼)² and not to nothing.
+    # C has the unit of 1/(x'Σx), and γ = 2C + C²v is quadratic in it: Cv = ¼ at Σ = I for an example of mean size, so its variance
+    # shrinks by (1 + ¼)² and not to almost 0.
     return float(0.25 * running[0] / running[1] * weight) if running[1] > 0.0 else 0.0
 
 
@@ -37,17 +40,17 @@ def learn_full(
     variance: Array,
     target: Array | None = None,
 ) -> int:
-    """Learn dense rows X (n, D) one after the other.  Returns the number of rows that changed something.
+    """Learn dense rows X (n, D) one after another and return the number of rows that changed something.
 
     mean (C, D), changed.  sigma (C, D, D) of each class against the rest (C = 1: two classes), or (1, C·D, C·D) for the
-    difference to the best rival; only its lower triangle (upper in C order) is kept up to date until `symmetrise`.
-    label (n,) class indices.  score, variance (n, C) before the row is learned.  weight (n,): a row of 0 is judged and changes nothing.
-    target (n,): numbers in the place of labels (C = 1).
+    difference to the best other class; only its lower triangle (upper in C order) is kept up to date until `symmetrise`.
+    label (n,) class indices.  score, variance (n, C) before the row is learned.  weight (n,): a row of 0 is evaluated and changes nothing.
+    target (n,): numbers in place of labels (C = 1).
     """
     from scipy.linalg import blas
 
     classes, updates = len(mean), 0
-    # a C-ordered symmetric matrix, seen from its other side, is the Fortran-ordered one that BLAS updates in place
+    # a C-ordered symmetric matrix, transposed, is the Fortran-ordered one that BLAS updates in place
     columns = [part.T for part in sigma]
     for row, x in enumerate(X):
         y = int(label[row])
@@ -73,7 +76,7 @@ def learn_full(
 
 
 def _score_variances(blas: Any, columns: list[Array], x: Array, classes: int) -> list[float]:
-    """x'Σx of each class, of its own covariance or of its block of the one of all weights."""
+    """Return x'Σx for each class, from its own covariance or its block of the joint one."""
     width = len(x)
     if len(columns) == classes:
         return [float(x @ blas.dsymv(1.0, column, x, lower=1)) for column in columns]
@@ -82,11 +85,11 @@ def _score_variances(blas: Any, columns: list[Array], x: Array, classes: int) ->
 
 
 def _rank_one_update(blas: Any, mean: Array, column: Array, g: Array, sign: float, step: Step) -> bool:
-    """μ += α y g, Σ −= shrink g g'."""
+    """Update μ += α y g, Σ −= shrink g g'."""
     alpha, _, shrink, _ = step
     if alpha != 0.0:
         mean += (alpha * sign) * g
-    # g is Σx of before, so that the order of the two moves does not matter; a symmetric g g' needs one triangle.
+    # g is Σx before the update, so the order of the two updates does not matter; a symmetric g g' needs one triangle.
     if shrink > 0.0:
         blas.dsyr(-shrink, g, lower=1, a=column, overwrite_a=1)
     return alpha != 0.0 or shrink > 0.0
@@ -95,7 +98,7 @@ def _rank_one_update(blas: Any, mean: Array, column: Array, g: Array, sign: floa
 def _learn_against_rival(
     blas: Any, mean: Array, column: Array, x: Array, y: int, rule: Rule, C: float, score: Array, variance: Array
 ) -> bool:
-    """One row by the difference vector e_y⊗x − e_rival⊗x."""
+    """Learn one row by the difference vector e_y⊗x − e_rival⊗x, with the best other class as rival."""
     classes, width = mean.shape
     others = score.copy()
     others[y] = -np.inf
@@ -103,7 +106,7 @@ def _learn_against_rival(
     delta = np.zeros(classes * width)
     delta[y * width : (y + 1) * width] = x
     delta[rival * width : (rival + 1) * width] = -x
-    # A mistake is a negative difference of scores: μ·δ with δ = e_y⊗x − e_rival⊗x is the margin m, and δ takes the place of y x.
+    # A mistake is a negative difference of scores: μ·δ with δ = e_y⊗x − e_rival⊗x is the margin m, and δ replaces y x.
     g = blas.dsymv(1.0, column, delta, lower=1)
     for z in range(classes):
         block = column[z * width : (z + 1) * width, z * width : (z + 1) * width]
@@ -113,9 +116,9 @@ def _learn_against_rival(
 
 
 def symmetrise(sigma: Array) -> Array:
-    """Both triangles from the one that `learn_full` keeps: sigma (M, D, D), changed in place and returned."""
+    """Complete both triangles from the one that `learn_full` keeps: sigma (M, D, D), changed in place and returned."""
     for part in sigma:
-        for start in range(0, len(part), MIRRORED):  # what lies below the diagonal, some rows at a time
+        for start in range(0, len(part), MIRRORED):  # the part below the diagonal, some rows at a time
             rows = slice(start, start + MIRRORED)
             part[rows, :start] = part[:start, rows].T
             square = part[rows, rows]
@@ -124,9 +127,9 @@ def symmetrise(sigma: Array) -> Array:
 
 
 def widen_covariances(sigma: Array, classes: int, old: int, new: int) -> Array:
-    """Covariances with room for more features; the new ones have variance 1 and no covariance.
+    """Return covariances enlarged for more features; the new ones have variance 1 and no covariance.
 
-    sigma  (M, D', D') with D' = old, or classes·old for all weights together.
+    sigma  (M, D', D') with D' = old, or classes·old for the joint covariance of all weights.
     """
     together = sigma.shape[1] != old
     groups = classes if together else 1
@@ -141,7 +144,7 @@ def widen_covariances(sigma: Array, classes: int, old: int, new: int) -> Array:
 
 
 def full_scores(mean: Array, sigma: Array, X: Array, score: Array, variance: Array) -> None:
-    """Scores μ_z·x and variances x'Σ_z x of dense rows, (n, C) each, into the arrays given."""
+    """Write scores μ_z·x and variances x'Σ_z x of dense rows, (n, C) each, into the given arrays."""
     classes, width = mean.shape
     np.matmul(X, mean.T, out=score)
     for z in range(classes):

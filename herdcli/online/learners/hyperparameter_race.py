@@ -1,7 +1,7 @@
-"""--C auto: learners of several C and algorithms side by side over the first examples; the lowest progressive error goes on.
+"""The race of --C auto: learners of several C and algorithms over the first examples; the one with the lowest progressive error is used.
 
-The examples are parsed, normalised and scaled once for all of them, and their features numbered anew by the round that they first come
-in, so that a learner's table is no larger than its examples need.  After 1,000 examples the best five stay in, after 4,000 the best two.
+The examples are parsed, normalised and scaled once for all learners.  Their features are renumbered by the round in which they first
+occur, so that a learner's table is no larger than its examples need.  After 1,000 examples the best five remain, after 4,000 the best two.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 EXAMPLES = 10_000
-ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # so many examples, and how many learners stay in after them
-FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # columns and classes up to which a full covariance is tried, and examples from which on
-BESIDE = {"perceptron": (0,), "pa1": (-3, -1, 1)}  # that are tried beside the winner, and powers of 4 of their C
-TRIED = 1_000  # examples that they are tried on, before one of them learns all first examples
+ROUNDS = ((1_000, 5), (4_000, 2), (EXAMPLES, 1))  # numbers of examples, and of the learners that remain after them
+FULL, FULL_CLASSES, FULL_ROWS = 150, 10, 200  # for a full covariance: most columns and classes, and examples before it is tried
+BESIDE = {"perceptron": (0,), "pa1": (-3, -1, 1)}  # other learners tried against the winner, and powers of 4 of their C
+TRIED = 1_000  # number of examples on which these are compared, before the best learns all first examples
 SURE = 3.0  # standard errors of the paired difference
-CHUNK = 1 << 16  # entries that are numbered at once
-POWERS = range(-2, 6)  # of 4, over the mean of |x|²
+CHUNK = 1 << 16  # entries that are renumbered at one time
+POWERS = range(-2, 6)  # powers of 4, divided by the mean of |x|²
 WAITING = 4_000_000  # bytes of weights that learners keep between two rounds; the others learn their examples again
 
 
 class ReplaySource:
-    """A source whose first batches are kept by `first`, so that they can be learned after they have been raced on."""
+    """A source whose first batches are kept by `first`, so that they can be learned after a race used them."""
 
     def __init__(self, source: BlockSource, where: str = "") -> None:
         self.source, self.where = source, where
         self._kept: list[LabelledBatch] = []
-        self._given = 0  # the step that was asked for last
+        self._given = 0  # the last step that was requested
 
     @property
     def steps(self) -> int | None:
-        """Blocks in all."""
+        """The total number of blocks."""
         return self.source.steps
 
     def first(self, rows: int) -> list[LabelledBatch]:
-        """As many of the first batches as hold so many examples of the first pass, or all of it; before any is learned."""
+        """Return the first batches with `rows` examples of the first pass, or all of it; must be called before learning."""
         while sum(batch.block.rows for batch in self._kept) < rows:
             batch = self.source.block(len(self._kept))
             if batch is None or not batch.first_pass:
@@ -56,10 +56,10 @@ class ReplaySource:
         return list(self._kept)
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
-        """The block of a step."""
+        """Return the block of a step."""
         if self._given <= step < len(self._kept):
             require_same_input(proof, self._kept[step - 1].proof if step else b"", self.where)
-            for number in range(self._given, step):  # which are learned by now: their proofs are kept
+            for number in range(self._given, step):  # these are learned by now: only their digests are kept
                 self._kept[number] = replace(self._kept[number], block=self._kept[number].block.part(0, 0).copy_arrays())
             self._given = step
             return replace(self._kept[step], block=_unpacked(self._kept[step].block))
@@ -68,7 +68,7 @@ class ReplaySource:
 
 
 def _packed(block: ExampleBlock) -> ExampleBlock:
-    """The block with values of single precision, if they are the same numbers, as counts are."""
+    """Return the block with values in single precision if that is exact, as for counts."""
     value = block.value.astype(np.float32)
     return replace(block, value=value) if np.array_equal(value, block.value) else block
 
@@ -79,7 +79,7 @@ def _unpacked(block: ExampleBlock) -> ExampleBlock:
 
 @dataclass(frozen=True)
 class _RacerResult:
-    """A learner's figures so far; ordered by error, then loss.  late: the error of the second half alone."""
+    """The results of a learner so far; ordered by error, then loss.  late: the error of the second half alone."""
 
     error: float
     loss: float
@@ -90,15 +90,16 @@ class _RacerResult:
 def run_race(
     settings: Settings, batches: Sequence[LabelledBatch], classes: int, algorithms: Sequence[str], forms: Sequence[str] = ()
 ) -> tuple[Settings, Race]:
-    """The settings with the algorithm and C of the winner, and how all of them did.  Raises DataError without an example.
+    """Return the settings with the algorithm and C of the winner, and the results of all learners.
 
+    Raises DataError without an example.
     settings  of the run that follows; the race itself is in its diagonal form.
-    forms     of several classes, top-1 or one-vs-rest, that race too; () for that of the settings.
+    forms     multiclass forms, top-1 or one-vs-rest, that also race; () for that of the settings.
     """
     whole = first_examples(settings, batches, classes)
     several = forms if classes > 2 and forms else (settings.multiclass,)
     heats = [_run_heat(replace(settings, multiclass=form), whole, classes, algorithms) for form in several]
-    # One against the rest learns faster at first, with an update for every class: forms are held against each other once both have.
+    # One-vs-rest learns faster at first, with an update for every class: forms are compared with each other once both have a winner.
     best = min(heats, key=lambda heat: (heat[2].late, heat[2].error, heat[2].loss))[0]
     if len(several) == 1:
         return best, heats[0][1]
@@ -109,7 +110,7 @@ def run_race(
 
 
 def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms: Sequence[str]) -> tuple[Settings, Race, _RacerResult]:
-    """The settings with the algorithm and C of the winner among those of one form, all of them, and the winner's figures."""
+    """Return the settings with the algorithm and C of the winner among those of one form, all of them, and the winner's results."""
     squares = float(np.sum(whole.value**2)) / whole.rows
     unit = 1.0 / squares if squares > 0 else 1.0
     # Examples twice as long need a quarter of C (x → kx with C → C/k² gives the same predictions), so the grid is in units of 1/mean |x|².
@@ -143,15 +144,15 @@ def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms:
 
 
 def _within(racers: dict[int, RacingLearner], most: int) -> dict[int, RacingLearner]:
-    """The first of these learners whose weights take no more bytes than `most` together."""
+    """Return the first of these learners whose weights together take at most `most` bytes."""
     sizes = itertools.accumulate(racer.bytes for racer in racers.values())
     return {number: racer for (number, racer), size in zip(racers.items(), sizes, strict=True) if size <= most}
 
 
 def with_full_covariance(settings: Settings, batches: Sequence[LabelledBatch], classes: int) -> tuple[Settings, float, float] | None:
-    """AROW with a full covariance in the place of the winner, where it made significantly fewer mistakes in the second half of examples.
+    """Return AROW with a full covariance if it made significantly fewer mistakes than the winner in the second half.
 
-    With its error there, and the winner's.  None where it did not, or where there are too many columns or classes for it.
+    The result has its error there and the winner's.  None if it did not, or with too many columns or classes for it.
     """
     if classes > FULL_CLASSES or features(settings, batches) > FULL:
         return None
@@ -173,7 +174,7 @@ def with_full_covariance(settings: Settings, batches: Sequence[LabelledBatch], c
 class Rival:
     """A learner that was significantly better than the winner of a race.
 
-    errors  (n/2,) of the second half of the first examples.
+    errors  (n/2,) in the second half of the first examples.
     """
 
     settings: Settings
@@ -182,9 +183,9 @@ class Rival:
 
 
 def best_of_first_order(settings: Settings, batches: Sequence[LabelledBatch], classes: int, forms: Sequence[str] = ()) -> Rival | None:
-    """PA-I or the perceptron, where it made significantly fewer mistakes than the winner in the second half of the first examples.
+    """Return PA-I or the perceptron if it made significantly fewer mistakes than the winner in the second half of examples.
 
-    settings  of the winner.   forms  of several classes that are tried; () for that of the settings.
+    settings  of the winner.   forms  multiclass forms to try; () for that of the settings.
     Source: Crammer et al., "Online passive-aggressive algorithms", JMLR 7 (2006); Rosenblatt (1958).
     """
     few = first_examples(settings, batches, classes, TRIED)
@@ -209,31 +210,31 @@ def best_of_first_order(settings: Settings, batches: Sequence[LabelledBatch], cl
 
 
 def _errors(settings: Settings, whole: ExampleBlock, classes: int) -> Array:
-    """(n,) whether each example was wrong before it was learned."""
+    """Return whether each example was wrong before it was learned, (n,)."""
     racer = RacingLearner.started(settings, whole, classes)
     racer.learn_more(whole)
     return racer.errors
 
 
 def winner_index(settings: Settings, table: Race) -> int:
-    """Which entry of a race the settings come from."""
+    """Return the index of the race's entry that the settings come from."""
     own, forms = (settings.algorithm, settings.C, settings.multiclass), table.multiclass or [settings.multiclass] * len(table.C)
     return next(k for k, entry in enumerate(zip(table.algorithm, table.C.tolist(), forms, strict=True)) if entry == own)
 
 
 def features(settings: Settings, batches: Sequence[LabelledBatch]) -> int:
-    """How many features the first examples have, the bias included: the width of what `first_examples` makes, without making it."""
+    """Return the number of features of the first examples, with the bias: the width of `first_examples`, without computing it."""
     return int(_used(settings, [block for block, _ in _first(batches, EXAMPLES)]).sum())
 
 
 def _first(batches: Sequence[LabelledBatch], count: int) -> list[tuple[ExampleBlock, LabelledBatch]]:
-    """So many first examples, block by block, and the batches that they are of."""
+    """Return the first `count` examples, block by block, and their batches."""
     starts = itertools.accumulate((batch.block.rows for batch in batches), initial=0)
     return [(batch.block.part(0, count - start), batch) for batch, start in zip(batches, starts, strict=False) if start < count]
 
 
 def _used(settings: Settings, blocks: Sequence[ExampleBlock]) -> Array:
-    """(D,) bool: which features the examples have."""
+    """Return a mask (D,) bool of the features that occur in the examples."""
     used = np.zeros(max((block.width for block in blocks), default=1), dtype=bool)
     used[0] = settings.bias
     for block in blocks:
@@ -242,7 +243,7 @@ def _used(settings: Settings, blocks: Sequence[ExampleBlock]) -> Array:
 
 
 def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes: int, count: int | None = None) -> ExampleBlock:
-    """The first examples (count: so many) as one block, as the learners see them, with features numbered from 0 without gaps."""
+    """Return the first examples (count: their number) as one block in the learners' form, with features numbered without gaps."""
     first = _first(batches, EXAMPLES if count is None else count)
     if not first:
         raise DataError("there are no lines of data", hint="check whether the command that wrote the text was interrupted")
@@ -270,7 +271,7 @@ def first_examples(settings: Settings, batches: Sequence[LabelledBatch], classes
 
 
 def _renumber(block: ExampleBlock, ends: Sequence[int]) -> None:
-    """Number the features of a block without gaps: first those of the examples before the first of the ends, then of the others."""
+    """Number the features of a block without gaps, those of the examples before the first of the ends first."""
     place, count = np.full(block.width, -1, dtype=np.int32), 0
     for begin, end in itertools.pairwise((0, *ends)):
         new = np.zeros(len(place), dtype=bool)
@@ -279,14 +280,14 @@ def _renumber(block: ExampleBlock, ends: Sequence[int]) -> None:
         found = int(new.sum())
         place[new] = np.arange(count, count + found, dtype=np.int32)
         count += found
-    for start in range(0, len(block.index), CHUNK):  # in place, a part at a time: the examples are what takes the memory
+    for start in range(0, len(block.index), CHUNK):  # in place, a part at a time: the examples take most of the memory
         part = slice(start, start + CHUNK)
         block.index[part] = place[block.index[part]]
 
 
 @dataclass
 class RacingLearner:
-    """A learner under way, and the errors and losses of examples judged before it learned them."""
+    """A learner in a race, with the errors and losses of examples before it learned them."""
 
     learner: learner.OnlineLearner
     state: LearnerState
@@ -295,18 +296,18 @@ class RacingLearner:
 
     @staticmethod
     def started(settings: Settings, whole: ExampleBlock, classes: int, covariance: str = "diagonal") -> RacingLearner:
-        """One that has learned nothing yet; with a full covariance it has room for the features of all examples."""
+        """Return a learner that has learned nothing; with a full covariance it has capacity for all features."""
         alone = replace(settings, covariance=covariance, kernel="none", scaling="none", normalize=False)
         one = learner.OnlineLearner(alone, learner.EmptySource(), classes, whole.width if covariance == "full" else 1)
         return RacingLearner(one, one.init(), np.zeros(0), np.zeros(0))
 
     @property
     def bytes(self) -> int:
-        """Bytes of its weights."""
+        """The bytes of its weights."""
         return sum(weights.nbytes for weights in (self.state.table, self.state.stack) if weights is not None)
 
     def learn_more(self, block: ExampleBlock) -> _RacerResult:
-        """Learn a block more: share of mistakes and mean loss of all so far."""
+        """Learn one more block; return the share of mistakes and the mean loss so far."""
         with np.errstate(all="ignore"):
             score, _ = learner.learn_block(self.learner, self.state, block)
             errors, losses = learner.progressive_losses(self.learner.settings, score, block.label)
@@ -316,12 +317,12 @@ class RacingLearner:
         most = float(np.finfo(float).max)
         loss = loss if np.isfinite(loss) else most
         if self.learner.settings.task == "regression":
-            error = float(np.sqrt(loss))  # the root of the mean of squares, which is what is made small
+            error = float(np.sqrt(loss))  # the root mean square, which is minimised
         return _RacerResult(error, loss, len(self.errors), late_error)
 
 
 def race_messages(settings: Settings, table: Race) -> list[str]:
-    """Lines about a race: the winner, and how each of the others did."""
+    """Return messages about a race: the winner, and the results of the others."""
     best = winner_index(settings, table)
     forms = [""] * len(table.C) if table.multiclass is None else [f" {form}" for form in table.multiclass]
     lines = [

@@ -1,4 +1,4 @@
-"""The full form in the span of its support vectors: any kernel instead of x·z.
+"""Kernel learning: the full form in the span of its support vectors, with any kernel in place of x·z.
 
 f(x) = Σ_i α_i k(x_i, x) and v(x) = k(x,x) − k'Bk with k = (k(x_1, x), …).  An update adds a support vector: with
 g = (−Bk; 1), α += α_step y g and B += shrink g g' (B padded with a zero row and column).
@@ -16,19 +16,19 @@ from herdcli.schema import Array
 
 
 def kernel_matrix(settings: Settings, A: Array, B: Array) -> Array:
-    """k(a_i, b_j) (m, n) of dense rows."""
+    """Return k(a_i, b_j) (m, n) of dense rows."""
     product = A @ B.T
     if settings.kernel == "polynomial":
         return np.asarray((1.0 + product) ** settings.degree)
     if settings.kernel == "gaussian":
-        # |a − b|² = |a|² + |b|² − 2 a·b; rounding may leave it below 0, where the kernel would be above 1.
+        # |a − b|² = |a|² + |b|² − 2 a·b; rounding may make it negative, where the kernel would be above 1.
         distance = np.einsum("nd,nd->n", A, A)[:, None] + np.einsum("nd,nd->n", B, B)[None, :] - 2.0 * product
         return np.asarray(np.exp(np.maximum(distance, 0.0) / (-2.0 * settings.width**2)))
     return product
 
 
 def capacity_for(count: int) -> int:
-    """Room of a machine with so many support vectors: it depends on nothing else, so that sums over it do not either."""
+    """Return the capacity of a machine with `count` support vectors; it depends on nothing else, and so do sums over it."""
     room = 16
     while room <= count:
         room = room * 3 // 2
@@ -36,7 +36,7 @@ def capacity_for(count: int) -> int:
 
 
 class GrowingMachine:
-    """A machine whose arrays have room for more support vectors; of B, in Fortran order for BLAS, the lower triangle."""
+    """A machine whose arrays have capacity for more support vectors; B has its lower triangle, in Fortran order for BLAS."""
 
     def __init__(self, machine: Machine, width: int) -> None:
         self.count = len(machine.alpha)
@@ -47,19 +47,19 @@ class GrowingMachine:
         self.support[: self.count, : machine.support.shape[1]] = machine.support
 
     def machine(self) -> Machine:
-        """Without the spare room."""
+        """Return the machine without spare capacity."""
         m = self.count
         lower = np.tril(self.B[:m, :m])
         return Machine(self.alpha[:m].copy(), lower + np.tril(lower, -1).T, self.support[:m].copy())
 
     def place(self, x: Array, k: Array, own: float) -> int | None:
-        """Where x stands among the support vectors, None if it does not; k and own are its kernel values with them and itself."""
+        """Return the index of x among the support vectors, or None; k and own are its kernel values with them and itself."""
         near = np.flatnonzero(np.abs(k - own) <= 1e-9 * abs(own))
         found = near[(self.support[near] == x).all(axis=1)]
         return int(found[0]) if len(found) else None
 
     def spread(self, k: Array) -> Array:
-        """Bk (m,)."""
+        """Return Bk (m,)."""
         from scipy.linalg import blas
 
         padded = np.zeros(len(self.alpha))
@@ -67,7 +67,7 @@ class GrowingMachine:
         return np.asarray(blas.dsymv(1.0, self.B, padded, lower=1)[: len(k)])
 
     def move(self, g: Array, alpha: float, shrink: float) -> None:
-        """α += alpha g, B += shrink g g'."""
+        """Update α += alpha g, B += shrink g g'."""
         from scipy.linalg import blas
 
         self.alpha[: len(g)] += alpha * g
@@ -77,7 +77,7 @@ class GrowingMachine:
             blas.dsyr(shrink, padded, lower=1, a=self.B, overwrite_a=1)
 
     def add(self, x: Array) -> int:
-        """Make x a support vector of no effect yet."""
+        """Add x as a support vector without effect yet."""
         if self.count == len(self.alpha):
             grown = GrowingMachine(self.machine(), self.support.shape[1])
             self.alpha, self.B, self.support = grown.alpha, grown.B, grown.support
@@ -105,7 +105,7 @@ def learn_kernel(
     updates = refused = 0
     for row, x in enumerate(X):
         y = int(label[row])
-        learns = weight is None or weight[row] != 0.0  # a row of weight 0 is judged and changes nothing
+        learns = weight is None or weight[row] != 0.0  # a row of weight 0 is evaluated and changes nothing
         C = step_aggressiveness(rule, running, float(x @ x), 1.0 if weight is None else float(weight[row])) if learns else 0.0
         own = float(kernel_matrix(settings, x[None], x[None])[0, 0])
         changed = False
@@ -125,7 +125,7 @@ def learn_kernel(
                 refused += 1
                 continue
             at = machine.add(x) if at is None else at
-            # Weights in the span Φ'α, and Σ = I − Φ'BΦ: Σφ(x) = φ(x) − Φ'Bk, whose coefficients are g = e_at − Bk.  μ += α y Σφ(x) adds α y
+            # Weights in the span Φ'α, and Σ = I − Φ'BΦ: Σφ(x) = φ(x) − Φ'Bk has the coefficients g = e_at − Bk.  μ += α y Σφ(x) adds α y
             # g to α, and Σ −= shrink Σφφ'Σ adds shrink g g' to B; v = φ'Σφ = k(x, x) − k'Bk.
             g = np.zeros(machine.count)  # e_at − Bk
             g[:m] = -Bk
@@ -137,12 +137,12 @@ def learn_kernel(
 
 
 def kernel_scores(machines: list[Machine], settings: Settings, X: Array, score: Array, variance: Array) -> None:
-    """Scores and variances of dense rows, (n, C) each, into the arrays given."""
+    """Write scores and variances of dense rows, (n, C) each, into the given arrays."""
     own = np.array([kernel_matrix(settings, x[None], x[None])[0, 0] for x in X])
     for z, machine in enumerate(machines):
         support = np.zeros((len(machine.support), X.shape[1]))
         support[:, : machine.support.shape[1]] = machine.support
-        # f = Σ α_i k(x_i, x) and v = k(x, x) − k'Bk, as they were learned.
+        # f = Σ α_i k(x_i, x) and v = k(x, x) − k'Bk, as in learning.
         k = kernel_matrix(settings, X, support)
         score[:, z] = k @ machine.alpha
         variance[:, z] = own - np.einsum("nm,nm->n", k @ machine.B, k)

@@ -1,15 +1,14 @@
-"""A stream learned in parts, again and again: in each round every part goes on from what all parts have learned together.
+"""Learning of a stream in parts over several rounds: in each round every part continues from the joint result of all parts.
 
-With N(μ₀, Λ₀⁻¹) before a round and N(μ_p, Λ_p⁻¹) of part p after it, the evidence E_p = Λ_p − Λ₀ adds up, what was known before
-counts once, and means move by the mean of the parts' moves, each weighed by its evidence:
+With N(μ₀, Λ₀⁻¹) before a round and N(μ_p, Λ_p⁻¹) of part p after it, the evidence E_p = Λ_p − Λ₀ adds up, the earlier knowledge
+counts once, and means move by the mean of the parts' moves, each weighted by its evidence:
 
     Λ = Λ₀ + Σ_p E_p,      μ = μ₀ + (Σ_p E_p)⁻¹ Σ_p E_p (μ_p − μ₀).
 
-One part makes it the next pass over the rows; the first round is `model_merging.merge_models` by evidence.  Adding Λ_p μ_p − Λ₀ μ₀ up in
-the place of
-the second line is exact for a squared loss alone: parts that all correct the same mistake correct it P times over, and the error of
-eight parts of USPS goes from 9 % to 88 % in four rounds.  Models without variances are averaged.
-What a part adds is a sum over the parts, so that they can be with other processes (`numerics.block_statistics`).
+With one part this is the next pass over the rows; the first round is `model_merging.merge_models` by evidence.  Summing
+Λ_p μ_p − Λ₀ μ₀ in place of the second line is exact only for a squared loss.  Parts that all correct the same mistake correct it
+P times over, and the error of eight parts of USPS goes from 9 % to 88 % in four rounds.  Models without variances are averaged.
+The contribution of a part is a term of a sum, so parts can be in other processes (`numerics.block_statistics`).
 Source: McDonald, Hall & Mann (2010) for rounds of averages; the weights by evidence: ADDED.
 """
 
@@ -54,18 +53,18 @@ class PartSource:
 
     @property
     def count(self) -> int:
-        """How many parts there are."""
+        """The number of parts."""
         return len(self.chosen)
 
     def take(self, first: int, last: int) -> Iterator[PartBlock]:
-        """Parts first … last − 1."""
+        """Yield parts first … last − 1."""
         for number in range(first, last):
             yield PartBlock(number, block_from_rows(self.X, self.label, self.chosen[number], self.weight))
 
 
 @dataclass(frozen=True)
 class RepeatedSource:
-    """Examples as a learner's source: `rows` at a time, as many passes as were asked for."""
+    """A learner's source of examples in memory: `rows` at a time, in the requested number of passes."""
 
     examples: ExampleBlock
     rows: int
@@ -73,16 +72,16 @@ class RepeatedSource:
 
     @property
     def per_pass(self) -> int:
-        """Blocks of a pass."""
+        """The number of blocks per pass."""
         return -(-self.examples.rows // self.rows)
 
     @property
     def steps(self) -> int:
-        """Blocks of all passes."""
+        """The number of blocks of all passes."""
         return self.passes * self.per_pass
 
     def block(self, step: int, proof: bytes = b"") -> LabelledBatch | None:
-        """The block of a step."""
+        """Return the block of a step."""
         if step >= self.steps:
             return None
         turn, number = divmod(step, self.per_pass)
@@ -98,7 +97,7 @@ class RepeatedSource:
 
 @dataclass(frozen=True)
 class PartContribution(Statistics):
-    """What a part adds to the model that a round begins with.  rows  of a learner's block."""
+    """The contribution of a part to the model of a round.  rows  number of rows of a learner's block."""
 
     settings: Settings
     columns: int
@@ -106,7 +105,7 @@ class PartContribution(Statistics):
     rows: int = ROWS
 
     def __call__(self, block: PartBlock) -> Sums:
-        """Learn a part; its evidence beyond the model's, its means, and how its figures have grown."""
+        """Learn a part; return its evidence beyond the model's, its means, and the increments of its running totals."""
         names = self.model.classes
         source = RepeatedSource(block.examples, self.rows, self.settings.passes)
         own = OnlineLearner(self.settings, source, len(names), self.columns, None, self.model)
@@ -119,7 +118,7 @@ class PartContribution(Statistics):
 
 
 def part_sums(before: Classifier, after: Classifier) -> Sums:
-    """Sums of a part: E_p and E_p (μ_p − μ₀), or its means; sizes of features, running figures, and 1."""
+    """Return the sums of a part: E_p and E_p (μ_p − μ₀), or its means; sizes of features, running totals, and 1."""
     assert before.mean is not None
     assert after.mean is not None
     sums = {"parts": np.ones(1), "running": _running_figures(after.running) - _running_figures(before.running)}
@@ -138,7 +137,7 @@ def _running_figures(running: Running) -> Array:
 
 
 def _precisions(model: Classifier) -> Array:
-    """Λ: (C, D), or of full covariances (M, D', D')."""
+    """Return Λ: (C, D), or for full covariances (M, D', D')."""
     if model.variance is not None:
         return np.asarray(1.0 / np.maximum(model.variance, np.finfo(float).tiny))
     assert model.covariance is not None
@@ -146,7 +145,7 @@ def _precisions(model: Classifier) -> Array:
 
 
 def combine_parts(before: Classifier, sums: Sums) -> Classifier:
-    """The model of a round, of the sums over its parts."""
+    """Return the model of a round from the sums over its parts."""
     figures = _running_figures(before.running) + sums["running"]
     kinds = [type(getattr(before.running, each.name)) for each in fields(Running)]
     if (scales := before.scales) is not None:
@@ -163,7 +162,7 @@ def combine_parts(before: Classifier, sums: Sums) -> Classifier:
             mean = before.mean + np.where(known, moved / np.where(known, evidence, 1.0), 0.0)
             more |= {"mean": mean, "variance": 1.0 / precision}
         else:
-            # Σ E_p has no inverse where no part has learned a direction; the shortest solution leaves the mean there as it was.
+            # Σ E_p is singular if no part has learned a direction; the shortest solution leaves the mean unchanged there.
             moves = [symmetric_matrices.least_squares(e, m, rcond=1e-12)[0] for e, m in zip(evidence, moved, strict=True)]
             covariance = np.linalg.inv(precision)
             mean = before.mean + np.stack(moves).reshape(before.mean.shape)
@@ -174,7 +173,7 @@ def combine_parts(before: Classifier, sums: Sums) -> Classifier:
 
 @dataclass
 class RoundsState:
-    """The model that the round began with, and the tree of the parts that are learned."""
+    """The model that the round began with, and the tree of sums of the learned parts."""
 
     step: int
     model: Classifier
@@ -186,7 +185,7 @@ class RoundsState:
 
 @dataclass(frozen=True)
 class RoundLearning(FixedLengthAlgorithm[RoundsState]):
-    """Rounds over parts as an algorithm: a step is a few parts, and after the last of them the model that they make together."""
+    """Rounds over parts as an algorithm: a step learns a few parts, and after the last part combines them."""
 
     source: block_statistics.BlockSource
     settings: Settings
@@ -198,11 +197,11 @@ class RoundLearning(FixedLengthAlgorithm[RoundsState]):
 
     @property
     def steps(self) -> int:
-        """Parts of all rounds, learned here one a step; with other processes a step is as many as come in together."""
+        """The number of parts of all rounds, one per step in this process; with other processes a step covers a group of parts."""
         return self.rounds * self.source.count
 
     def init(self) -> RoundsState:
-        """Nothing learned: mean 0 and variance 1."""
+        """Return a state with nothing learned: mean 0 and variance 1."""
         state = self._learner(None).init()
         return RoundsState(0, classifier_from_state(self.settings, self.columns, state, self.names, part=True))
 
@@ -211,7 +210,7 @@ class RoundLearning(FixedLengthAlgorithm[RoundsState]):
         return OnlineLearner(self.settings, RepeatedSource(empty, self.rows, 1), len(self.names), self.columns, None, model)
 
     def step(self, state: RoundsState) -> RoundsState:
-        """Learn a part, or what other processes have learned; after the last one of a round put them together."""
+        """Learn a part, or add the parts of other processes; after the last one of a round combine them."""
         taught, tree = PartContribution(self.settings, self.columns, state.model, self.rows), SumTree(state.sizes, state.sums)
         before = tree.blocks
         if isinstance(self.source, RemoteSource):
@@ -225,13 +224,13 @@ class RoundLearning(FixedLengthAlgorithm[RoundsState]):
         return state
 
     def memory(self) -> int:
-        """Bytes of the models in the tree and of one learner."""
+        """Return the bytes of the models in the tree and of one learner."""
         return self._learner(None).memory() * (2 + self.source.count.bit_length())
 
     def progress(self, state: RoundsState) -> RunProgress:
-        """Parts that are learned, and the round."""
+        """Return the number of learned parts, and the round."""
         return RunProgress(state.step, self.steps, f"round {min(state.rounds + 1, self.rounds)} of {self.rounds}")
 
     def result(self, state: RoundsState) -> Classifier:
-        """The model of the last round."""
+        """Return the model of the last round."""
         return state.model

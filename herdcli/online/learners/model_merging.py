@@ -1,10 +1,10 @@
-"""One model of several that were learned apart, on shards of a stream.
+"""Merging of several models that were learned separately, on shards of a stream.
 
 precision  Σ⁻¹ = I + Σ_k (Σ_k⁻¹ − I), μ = Σ Σ_k Σ_k⁻¹ μ_k: evidence adds up and the prior N(0, I) counts once.
-evidence   μ = (Σ_k E_k)⁻¹ Σ_k E_k μ_k with E_k = Σ_k⁻¹ − I, what shard k learned; same Σ.  No pull towards 0.
-mean       plain means of μ_k and Σ_k.  Models without variances (pa, perceptron) are averaged whatever the rule.
+evidence   μ = (Σ_k E_k)⁻¹ Σ_k E_k μ_k with E_k = Σ_k⁻¹ − I, the evidence of shard k; same Σ.  No shrinkage to 0.
+mean       plain means of μ_k and Σ_k.  Models without variances (pa, perceptron) are averaged for every rule.
 
-Learners may differ: see `mixed_merging`.
+For shards with different learners see `mixed_merging`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ RULES = ("precision", "evidence", "mean")
 
 
 def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
-    """One model of several.  Raises DataError where classes or hashing differ, BadUsage for kernel models."""
+    """Return one model merged from several.
+
+    Raises DataError if classes or hashing differ, BadUsage for kernel models.
+    """
     models = _add_missing_labels(models)
     if any(model.documents is not None for model in models):
         hint = "learn from all of them: herd nherd-train --continue MODEL FURTHER"
@@ -68,7 +71,7 @@ def merge_models(models: Sequence[Classifier], rule: str) -> Classifier:
 
 
 def _align_columns(models: Sequence[Classifier]) -> Sequence[Classifier]:
-    """The models with their columns in the order of the first, matched by name; those of other names as they are."""
+    """Return the models with columns in the order of the first, matched by name; those with other names are unchanged."""
     names = models[0].feature_names
     if names is None or len(set(names)) < len(names):
         return models
@@ -76,9 +79,9 @@ def _align_columns(models: Sequence[Classifier]) -> Sequence[Classifier]:
 
 
 def reorder_features(model: Classifier, names: list[str]) -> Classifier:
-    """A model with its features in the order of names; one that has others, or joint covariances of all classes, as it is.
+    """Return a model with its features in the order of names; unchanged if it has others, or joint covariances of all classes.
 
-    Every array whose declaration has a dimension of features is put into order, the column of the bias stays first.
+    Every array whose declaration has a dimension of features is reordered; the column of the bias stays first.
     """
     own = model.feature_names or []
     if sorted(own) != sorted(names) or model.machines:
@@ -101,7 +104,7 @@ def reorder_features(model: Classifier, names: list[str]) -> Classifier:
 
 
 def _add_missing_labels(models: Sequence[Classifier]) -> Sequence[Classifier]:
-    """Taggers with the labels of all of them: a label that a shard never met has mean 0 and variance 1 there, and so no evidence."""
+    """Return taggers with the union of their labels; a label that a shard never saw has mean 0, variance 1 and so no evidence."""
     if not all(isinstance(model, Tagger) for model in models):
         return models
     names = sorted({name for model in models for name in model.classes}, key=label_sort_key)
@@ -109,7 +112,10 @@ def _add_missing_labels(models: Sequence[Classifier]) -> Sequence[Classifier]:
 
 
 def _kind_specific_fields(models: Sequence[Classifier]) -> dict[str, object]:
-    """What kinds have besides; of a tagger thresholds as the mean of those of the shards that met the label, until they are fitted anew."""
+    """Return the additional fields of predictors and taggers.
+
+    Thresholds of a tagger are the means over the shards that saw the label, until they are fitted again.
+    """
     if isinstance(models[0], Predictor):
         return {"absolute": sum(model.absolute for model in models if isinstance(model, Predictor))}
     found = [model for model in models if isinstance(model, Tagger)]
@@ -122,9 +128,9 @@ def _kind_specific_fields(models: Sequence[Classifier]) -> dict[str, object]:
 
 
 def _merge_coverage(models: Sequence[Classifier]) -> Coverage | None:
-    """How well the shards' sets covered their streams.
+    """Return how well the shards' prediction sets covered their streams.
 
-    What sets of the merged model go up to is for examples to say that no shard has learned.
+    The threshold of the merged model's sets needs examples that no shard has learned.
     """
     found = [model.coverage for model in models if model.coverage is not None]
     if not found:
@@ -189,7 +195,7 @@ def _have_different_names(first: Classifier, other: Classifier) -> bool:
 
 
 def add_columns(model: Classifier, columns: int) -> Classifier:
-    """With columns that the model never met: mean 0, variance 1."""
+    """Return the model with further columns that it never saw: mean 0, variance 1."""
     more = columns - model.columns
     if not more:
         return model
@@ -216,14 +222,14 @@ def _merge_diagonal(means: list[Array], variances: list[Array], rule: str) -> tu
         pulled = np.sum([p * mu for p, mu in zip(precisions, means, strict=True)], axis=0)
         return pulled / (1.0 + total), 1.0 / (1.0 + total)
     weighted = np.sum([e * mu for e, mu in zip(evidence, means, strict=True)], axis=0)
-    # Where no shard has evidence for a weight, 0/0, the plain mean stands.
+    # If no shard has evidence for a weight, 0/0, the plain mean is used.
     known = total > 0
     plain = np.mean(means, axis=0)
     return np.where(known, weighted / np.where(known, total, 1.0), plain), 1.0 / (1.0 + total)
 
 
 def precision_matrix(covariance: Array) -> Array:
-    """Its inverse.  Raises DataError where it has none: it says that nothing is left to learn in some direction."""
+    """Return the inverse of a covariance.  Raises DataError if it is singular: then nothing is left to learn in some direction."""
     try:
         found: Array = np.linalg.inv(covariance)
     except np.linalg.LinAlgError:
@@ -241,13 +247,13 @@ def _merge_full(means: list[Array], covariances: list[Array], rule: str) -> tupl
     total = np.sum([p - eye for p in precisions], axis=0)
     flat = [mu.reshape(groups, width) for mu in means]
     if rule == "precision":
-        # The product of the shards' N(μ_k, Σ_k), divided by N(0, I) for all of them but one: precisions I + Σ (Σ_k⁻¹ − I), and Σ⁻¹μ = Σ
+        # The product of the shards' N(μ_k, Σ_k), divided by N(0, I) for all but one of them: precisions I + Σ (Σ_k⁻¹ − I), and Σ⁻¹μ = Σ
         # Σ_k⁻¹μ_k.
         pulled = np.sum([np.einsum("gij,gj->gi", p, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
         merged = np.linalg.solve(eye + total, pulled[:, :, None])[:, :, 0]
     else:
         weighted = np.sum([np.einsum("gij,gj->gi", p - eye, mu) for p, mu in zip(precisions, flat, strict=True)], axis=0)
-        # E = Σ_k E_k has no inverse where no shard has learned a direction; the shortest solution leaves that direction's mean at 0.
+        # E = Σ_k E_k is singular if no shard has learned a direction; the shortest solution leaves that direction's mean at 0.
         merged = np.stack([symmetric_matrices.least_squares(t, w, rcond=1e-12)[0] for t, w in zip(total, weighted, strict=True)])
     covariance = np.linalg.inv(eye + total)
     return merged.reshape(shape), (covariance + covariance.transpose(0, 2, 1)) / 2
@@ -268,13 +274,13 @@ def _merge_running(models: Sequence[Classifier]) -> Running:
 
 
 def _merge_scales(models: Sequence[Classifier]) -> Array | None:
-    """Sizes of features add up: the mean size of all shards' values is what one run over them would have found."""
+    """Return the sum of the feature sizes: the same as one run over all shards' values would have."""
     found = [scales_to_sums(scales) for model in models if (scales := model.scales) is not None]
     return scales_from_sums(np.sum(found, axis=0)) if found else None
 
 
 def scales_to_sums(scales: Array) -> Array:
-    """Scales (d, 2) or (d, 5) as sums over examples: in the place of a mean the sum of all values."""
+    """Return scales (d, 2) or (d, 5) as sums over examples: the sum of all values in place of a mean."""
     if scales.shape[1] == 2:
         return scales
     found = scales.copy()
@@ -283,7 +289,10 @@ def scales_to_sums(scales: Array) -> Array:
 
 
 def scales_from_sums(scales: Array) -> Array:
-    """Scales of such sums: a feature that was centred stays so, unless fewer than ⅝ of all examples have it; see `fast.standardize`."""
+    """Return scales from such sums.
+
+    A centred feature stays centred, unless fewer than ⅝ of all examples have it; see `fast.standardize`.
+    """
     if scales.shape[1] == 2:
         return scales
     found, examples = scales.copy(), float(scales[0, 0])
@@ -294,7 +303,7 @@ def scales_from_sums(scales: Array) -> Array:
 
 
 def _recentre_features(models: Sequence[Classifier], scales: Array | None) -> list[Classifier]:
-    """The same models with features about the means of all: what that takes from a score, w·(mean − own mean) factor, goes to the bias."""
+    """Return the models with features centred at common means; the change of scores, w·(mean − own mean) factor, goes to the bias."""
     if scales is None or scales.shape[1] == 2:
         return list(models)
     location, found = np.where(scales[:, 4] > 0, scales[:, 2], 0.0), []
@@ -309,10 +318,10 @@ def _recentre_features(models: Sequence[Classifier], scales: Array | None) -> li
 
 
 def empty_progress() -> Progress:
-    """Progress of shards does not add up to progress of the whole."""
+    """Return an empty progress, since the progress of shards does not add up."""
     return Progress(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
 
 def _merged_confidence_scale(models: Sequence[Classifier]) -> float:
-    """The geometric mean of the shards' scales, until calibrated anew."""
+    """Return the geometric mean of the shards' scales, to be used until the next calibration."""
     return float(np.exp(np.mean([np.log(model.scale) for model in models])))

@@ -1,6 +1,6 @@
-"""A stream learned in parts, each from nothing, and merged: with P parts fixed, who learns which of them changes nothing.
+"""Learning of a stream in parts, each from the start, and merging; for a fixed number of parts the result is the same for any workers.
 
-The parts are consecutive stretches of the rows, or of their one shuffled order, and share one choice of settings.
+The parts are consecutive ranges of the rows, or of one shuffled order of them, and share one choice of settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from herdcli.shards import Shard
 
 @dataclass(frozen=True)
 class EvaluationRows:
-    """Rows that judge the whole, and the race that chose its settings."""
+    """Rows that evaluate the merged model, and the race that chose its settings."""
 
     X: Any = array("h d", "rows, dense or CSR", kind="fiub", sparse=True)
     y: Array = array("h", "class of each row, as an index", kind="i")
@@ -35,13 +35,13 @@ class EvaluationRows:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierShard(Shard):
-    """Classifiers of some of the parts."""
+    """The classifiers of some of the parts."""
 
     parts: list[Classifier]
     rest: EvaluationRows | None = None
 
     def validate(self) -> None:
-        """Raise DataError for what no shard can be, and for held-out rows of classes that its classifiers do not have."""
+        """Raise DataError for an invalid shard, or for held-out rows of classes that its classifiers do not have."""
         super().validate()
         if self.rest is not None and self.parts:
             require_index("rest/y", self.rest.y, len(self.parts[0].classes), "classes")
@@ -49,7 +49,7 @@ class ClassifierShard(Shard):
 
 @dataclass
 class PartsState:
-    """The classifiers of the parts that are done, and where the next one stands."""
+    """The classifiers of the finished parts, and the state of the current one."""
 
     step: int
     done: list[Classifier] = field(default_factory=list)
@@ -59,18 +59,18 @@ class PartsState:
 
 @dataclass(frozen=True)
 class PartLearning(FixedLengthAlgorithm[PartsState]):
-    """Learners of the parts, one after the other, as an algorithm; their sources know how many blocks they have."""
+    """The learners of the parts, one after another, as an algorithm; their sources know their number of blocks."""
 
     learners: Sequence[learner.OnlineLearner]
     state = PartsState  # the type of its states
 
     @property
     def steps(self) -> int:
-        """Blocks of all parts."""
+        """The number of blocks of all parts."""
         return sum(each.source.steps or 0 for each in self.learners)
 
     def init(self) -> PartsState:
-        """Nothing learned."""
+        """Return a state with nothing learned."""
         return PartsState(0)
 
     def step(self, state: PartsState) -> PartsState:
@@ -85,26 +85,26 @@ class PartLearning(FixedLengthAlgorithm[PartsState]):
         return state
 
     def memory(self) -> int:
-        """Bytes of the classifiers and of one learner."""
+        """Return the bytes of the classifiers and of one learner."""
         return self.learners[0].memory() * (1 + len(self.learners)) if self.learners else 0
 
     def progress(self, state: PartsState) -> RunProgress:
-        """How far it is, and the progressive error of the part it is at."""
+        """Return the number of steps, and the progressive error of the current part."""
         figure = "" if state.inner is None else self.learners[len(state.done)].progress(state.inner).figure
         return RunProgress(state.step, self.steps, f"part {len(state.done) + 1} of {len(self.learners)} {figure}".rstrip())
 
     def result(self, state: PartsState) -> list[Classifier]:
-        """The classifiers."""
+        """Return the classifiers."""
         return state.done
 
 
 def partition_rows(count: int, parts: int, seed: int, *, shuffle: bool) -> list[Array]:
-    """The rows (n_p,) of each part, of `count` rows in their order or in one drawn from the seed."""
+    """Return the rows (n_p,) of each part, out of `count` rows in their order or in a random one from the seed."""
     order = generator(seed, Stream.SHUFFLE, unit=1).permutation(count) if shuffle else np.arange(count)
     return np.array_split(order, parts)
 
 
 def merge_parts(parts: Sequence[Classifier], heldout: EvaluationRows | None) -> Classifier:
-    """The classifier of all parts: their evidence adds up, and the prior counts once."""
+    """Return the classifier of all parts: their evidence adds up, and the prior counts once."""
     made = merge_models(parts, "precision")
     return replace(made, race=None if heldout is None else heldout.race)

@@ -1,8 +1,8 @@
-"""The closed forms of the family as functions of one example: the reference that the loops are tested against.
+"""Reference updates: the closed forms of the family for one example, against which the loops are tested.
 
 With m = y μ·x, v = x'Σx and the half squared hinge ½ max(0, 1 − m)²: μ += α y Σx, and the covariance shrinks by
-γ xx' added to its inverse (full, and `project` on the diagonal), by its diagonal (`drop`), or as the diagonal
-minimiser asks (`exact`).  Source: Crammer & Lee (2010), eqs. 9–14, with the corrections of docs/nherd.md.
+γ xx' added to its inverse (full, and `project` on the diagonal), by its diagonal (`drop`), or to the diagonal
+minimiser (`exact`).  Source: Crammer & Lee (2010), eqs. 9–14, with the corrections of docs/nherd.md.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from herdcli.online.model import FORMS, LOSSES, Settings
 from herdcli.online.normal_distribution import normal_quantile
 from herdcli.schema import Array
 
-KNOWN = range(SOP + 1)  # the updates of the loops
+KNOWN = range(SOP + 1)  # codes of the updates in the loops
 
 
 def loop_codes(settings: Settings) -> Rule:
-    """The codes that the loops take."""
+    """Return the codes of the settings for the loops."""
     entry = TABLE[settings.algorithm]
     if entry.code not in KNOWN:
         hint = "add it to fast.solve_step and its twin"
@@ -34,12 +34,12 @@ def loop_codes(settings: Settings) -> Rule:
 
 
 def update_step(settings: Settings, m: float, v: float) -> Step:
-    """(α, γ, shrink, curvature) of an example of margin m and variance v; C must be given."""
+    """Return (α, γ, shrink, curvature) of an example with margin m and variance v; C must be given."""
     return fast.solve_step(loop_codes(settings), m, v, settings.C)
 
 
 def full_update(mu: Array, sigma: Array, x: Array, y: float, settings: Settings) -> tuple[Array, Array]:
-    """Mean (d,) and full covariance (d, d) after an example."""
+    """Return mean (d,) and full covariance (d, d) after an example."""
     g = sigma @ x
     alpha, _, shrink, _ = update_step(settings, float(y * (mu @ x)), float(x @ g))
     # Eq. 9 and 13: Woodbury turns γ xx' added to Σ⁻¹ into Σ less γ/(1 + γv) gg', g = Σx; with γ = 2C + C²v, 1 + γv = (1 + Cv)².
@@ -47,9 +47,9 @@ def full_update(mu: Array, sigma: Array, x: Array, y: float, settings: Settings)
 
 
 def diagonal_update(mu: Array, s: Array, x: Array, y: float, settings: Settings) -> tuple[Array, Array]:
-    """Mean (d,) and variances (d,) after an example."""
+    """Return mean (d,) and variances (d,) after an example."""
     alpha, gamma, shrink, curvature = update_step(settings, float(y * (mu @ x)), float(s @ x**2))
-    # Eq. 14, Σ and A diagonal.  drop: the diagonal of eq. 13.  project: the diagonal of eq. 12, turned round; s/(1 + γx²s) takes one
+    # Eq. 14, Σ and A diagonal.  drop: the diagonal of eq. 13.  project: the diagonal of eq. 12, inverted; s/(1 + γx²s) takes one
     # division and cannot overflow.  exact: A_r = 1/(1 + C x_r² s_r) minimises (8) coordinate by coordinate, and s takes A_r² (eq. 10).
     moved = mu + alpha * y * s * x
     if settings.form == "drop":
@@ -60,7 +60,7 @@ def diagonal_update(mu: Array, s: Array, x: Array, y: float, settings: Settings)
 
 
 def five_ellipses(x: Array, C: float) -> dict[str, Array]:
-    """Variances (d,) after one example x at μ = 0, Σ = I under the five diagonal forms of Fig. 2."""
+    """Return variances (d,) after one example x at μ = 0, Σ = I under the five diagonal forms of Fig. 2."""
     base = Settings(C=C)
     forms = {"AROW_P": ("arow", "project"), "AROW_D": ("arow", "drop")}
     forms |= {f"NHERD_{form[0].upper()}": ("nherd", form) for form in ("project", "drop", "exact")}

@@ -1,4 +1,4 @@
-"""Between a learner's state and the artifact of a classifier: a state that goes on from one, and the one that a state has become."""
+"""Conversion between a learner's state and the artifact of a classifier, in both directions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALLER = "use a smaller --C, or --normalize l2"
 
 
 def load_model_into_state(state: LearnerState, model: Classifier) -> None:
-    """Put an empty state where a model stands: its weights, its counts, and the scores it was last judged by."""
+    """Load a model into an empty state: its weights, its counts, and its last held-out scores."""
     kept = model.running
     state.running[:] = kept.examples, kept.squares
     wrong = model.absolute if isinstance(model, Predictor) else model.missed if isinstance(model, Tagger) else kept.wrong
@@ -50,9 +50,9 @@ def load_model_into_state(state: LearnerState, model: Classifier) -> None:
 
 
 def _with_bias_row(model: Classifier) -> Array:
-    """The covariance with a place for the bias in front, which a model without bias does not store.
+    """Return the covariance with a row for the bias first, which a model without bias does not store.
 
-    In C order whatever the model's is: BLAS would update a copy of another, and the covariance stay as it was.
+    It is in C order, whatever the model's order is: BLAS would update a copy of another, and the covariance would not change.
     """
     assert model.covariance is not None
     assert model.mean is not None
@@ -69,9 +69,10 @@ def _with_bias_row(model: Classifier) -> Array:
 def classifier_from_state(
     settings: Settings, columns: int, state: LearnerState, names: list[str], *, part: bool = False, bits: int = 0
 ) -> Classifier:
-    """The artifact of a finished run, whose table began with so many columns; hashed into 2^bits it has those alone that were met.
+    """Return the artifact of a finished run, whose table began with `columns` columns.
 
-    Raises DataError if only one class was seen, except where it is a `part` of several, whose others see more.
+    If it hashes into 2^bits columns, it has only those that occurred.
+    Raises DataError if only one class was seen, except for a `part` of several, since the others see more.
     """
     if settings.task == "multilabel":
         return tagger_from_state(settings, columns, state, names)
@@ -126,7 +127,7 @@ def classifier_from_state(
 
 
 def _add_feature_sizes(base: Classifier, state: LearnerState, first: int) -> Classifier:
-    """With the sizes of as many features as there are weights, or dimensions of support vectors."""
+    """Return the classifier with the sizes of as many features as weights, or as dimensions of support vectors."""
     assert state.sizes is not None
     if state.columns is not None and base.bits:
         return base.with_scales(compact_features.met(state, state.sizes).T[first:])
@@ -138,6 +139,6 @@ def _add_feature_sizes(base: Classifier, state: LearnerState, first: int) -> Cla
 
 
 def _used_rows(table: Array) -> int:
-    """Rows of a table up to the last one that learning may have touched: the room that growing added is left out."""
+    """Return the number of rows of a table up to the last one that learning may have changed, without spare capacity."""
     touched = np.flatnonzero((table[:, 0] != 0).any(axis=1) | (table[:, 1] != 1).any(axis=1))
     return max(2, int(touched[-1]) + 1 if len(touched) else 2)

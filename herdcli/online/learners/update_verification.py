@@ -1,4 +1,4 @@
-"""Are the closed forms the minimisers?  The paper's objective (7) + (8), minimised numerically for random examples.
+"""Verification of the closed forms: the paper's objective (7) + (8) is minimised numerically for random examples.
 
     ½ (μ−μ_i)'Σ⁻¹(μ−μ_i) + C ℓ(y μ·x) + ½ tr (A−I)'Σ⁻¹(A−I)Σ + ½ C λ x'AΣA'x
 
@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 
 
 def verification_rows(examples: int, dimension: int, seed: int) -> list[dict[str, str | float | int | None]]:
-    """Rows of a table: for each covariance and loss the largest distance of a closed form from the numerical minimiser."""
+    """Return the rows of a table: the largest distance of a closed form from the numerical minimiser, by covariance and loss."""
     rows: list[dict[str, str | float | int | None]] = []
     for covariance in ("full", "diagonal"):
         for loss in LOSSES:
@@ -33,7 +33,7 @@ def verification_rows(examples: int, dimension: int, seed: int) -> list[dict[str
 
 
 def _relative_gaps(settings: Settings, d: int, random: np.random.Generator) -> tuple[float, float]:
-    """Relative distances of mean and covariance between closed form and minimiser for one random example."""
+    """Return relative distances of mean and covariance between closed form and minimiser for one random example."""
     x, y, mu = random.standard_normal(d), float(random.choice([-1.0, 1.0])), 0.3 * random.standard_normal(d)
     factor = random.standard_normal((d, d)) / np.sqrt(d)
     sigma = factor @ factor.T + 0.2 * np.eye(d) if settings.covariance == "full" else np.diag(random.uniform(0.2, 2.0, d))
@@ -58,7 +58,7 @@ def _minimise_mean(mu: Array, sigma: Array, x: Array, y: float, settings: Settin
     precision, C = np.linalg.inv(sigma), settings.C
 
     def objective(w: Array) -> tuple[float, Array]:
-        # Eq. 7: ½ (w − μ)'Σ⁻¹(w − μ) has the slope Σ⁻¹(w − μ), and the loss at the margin m = y w·x the slope ℓ'(m) y x.
+        # Eq. 7: ½ (w − μ)'Σ⁻¹(w − μ) has the gradient Σ⁻¹(w − μ), and the loss at the margin m = y w·x the gradient ℓ'(m) y x.
         m, away = y * (w @ x), precision @ (w - mu)
         value, slope = _loss_and_slope(settings.loss, float(m))
         return float(0.5 * (w - mu) @ away + C * value), away + C * slope * y * x
@@ -67,7 +67,7 @@ def _minimise_mean(mu: Array, sigma: Array, x: Array, y: float, settings: Settin
 
 
 def _loss_and_slope(name: str, m: float) -> tuple[float, float]:
-    """Value and slope of a loss at a margin."""
+    """Return value and slope of a loss at a margin."""
     if name == "log":
         return float(np.logaddexp(0.0, -m)), float(-1.0 / (1.0 + np.exp(m)))
     short = 1.0 - m if name == "squared" else max(0.0, 1.0 - m)
@@ -75,7 +75,7 @@ def _loss_and_slope(name: str, m: float) -> tuple[float, float]:
 
 
 def _minimise_covariance(sigma: Array, x: Array, settings: Settings) -> Array:
-    """AΣA' of the A, full or diagonal, that minimises (8)."""
+    """Return AΣA' for the A, full or diagonal, that minimises (8)."""
     from scipy.optimize import minimize
 
     d, precision, full = len(x), np.linalg.inv(sigma), settings.covariance == "full"
@@ -83,7 +83,7 @@ def _minimise_covariance(sigma: Array, x: Array, settings: Settings) -> Array:
 
     def objective(flat: Array) -> tuple[float, Array]:
         A = flat.reshape(d, d) if full else np.diag(flat)
-        # By A, ½ tr (A − I)'Σ⁻¹(A − I)Σ has the slope Σ⁻¹(A − I)Σ, and ½ Cλ x'AΣA'x has Cλ x (ΣA'x)'; eq. 11 is where they cancel.
+        # In A, ½ tr (A − I)'Σ⁻¹(A − I)Σ has the gradient Σ⁻¹(A − I)Σ, and ½ Cλ x'AΣA'x has Cλ x (ΣA'x)'; eq. 11 is where they cancel.
         away, Ax = precision @ (A - np.eye(d)) @ sigma, A.T @ x
         value = 0.5 * np.trace((A - np.eye(d)).T @ away) + 0.5 * weight * Ax @ sigma @ Ax
         slope = away + weight * np.outer(x, sigma @ Ax)

@@ -1,4 +1,4 @@
-"""What one prediction is made of: the terms x_i w_i of a score, with their standard deviations."""
+"""Explanation of one prediction: the terms x_i w_i of its score, with their standard deviations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from herdcli.schema import Array
 
 @dataclass(frozen=True)
 class ScoreTerms:
-    """Terms of a score: that of class `towards` less that of its best rival `against`; of numbers the prediction (both −1).
+    """The terms of a score: that of class `towards` less that of the best other class `against`.
 
-    index, value, weight, deviation (k,)  of the features: from 0, −1 the bias; as the model sees them; μ, or the difference of two; of the
-    contribution value · weight, one standard deviation.   score, spread  of the whole, the latter one standard deviation.
+    For regression they are the terms of the prediction (both classes −1).
+    index (k,)      of the features, from 0; −1 is the bias.      value (k,)  of the features after scaling.
+    weight (k,)     μ, or the difference of two.      deviation (k,)  standard deviation of the contribution value · weight.
+    score, spread   the total, and its standard deviation.
     """
 
     towards: int
@@ -31,12 +33,15 @@ class ScoreTerms:
 
     @property
     def contributions(self) -> Array:
-        """x_i w_i (k,), which add up to the score but for rounding."""
+        """The contributions x_i w_i (k,), which add up to the score up to rounding."""
         return np.asarray(self.value * self.weight)
 
 
 def explain_score(model: Classifier, block: ExampleBlock) -> ScoreTerms:
-    """The terms of the score of the one example of a block.  Raises DataError for kernels, which have no weights of features."""
+    """Return the terms of the score of the single example of a block.
+
+    Raises DataError for kernels, which have no weights of features.
+    """
     if model.mean is None:
         raise DataError("has no weights for features because it is a kernel classifier", hint="train a model without --kernel")
     score, variance = make_scorer(model)(block)
@@ -52,7 +57,7 @@ def explain_score(model: Classifier, block: ExampleBlock) -> ScoreTerms:
     else:
         other, top = np.argsort(score[0], kind="stable")[-2:].tolist()
         weight = _weight_entries(model.mean[top], column, 0.0) - _weight_entries(model.mean[other], column, 0.0)
-        # The weights of two classes are taken for independent, so that the variances of their difference add up.
+        # The weights of two classes are taken to be independent, so the variances of their difference add up.
         spread2 = _weight_variances(model, column, top) + _weight_variances(model, column, other)
         total, whole2 = score[0, top] - score[0, other], variance[0, top] + variance[0, other]
     unit = model.scale if model.settings.task == "regression" else 1.0
@@ -61,13 +66,13 @@ def explain_score(model: Classifier, block: ExampleBlock) -> ScoreTerms:
 
 
 def _weight_entries(weights: Array, column: Array, new: float) -> Array:
-    """Entries of weights (d,) by column; `new` for features that the model never met."""
+    """Return entries of weights (d,) by column; `new` for features that the model never saw."""
     known = column < len(weights)
     return np.asarray(np.where(known, weights[np.where(known, column, 0)], new))
 
 
 def _weight_variances(model: Classifier, column: Array, one: int) -> Array:
-    """Variances (k,) of a class's weights."""
+    """Return the variances (k,) of a class's weights."""
     if model.variance is not None:
         return _weight_entries(model.variance[one], column, 1.0)
     assert model.covariance is not None

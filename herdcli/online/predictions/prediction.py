@@ -1,9 +1,9 @@
-"""What a classifier says of new examples: scores, classes, and calibrated confidences.
+"""Predictions of a classifier for new examples: scores, classes, and calibrated confidences.
 
-The weights are N(μ, Σ), so a margin is N(m, v) and right with probability Φ(m/√v); v knows nothing of the noise in the
+The weights are N(μ, Σ), so a margin is N(m, v) and positive with probability Φ(m/√v).  v does not include the noise in the
 labels, so 1 is added to it and one scale g is fitted on held-out margins: confidence F(g m / √(1 + v)), with F the normal or the
-logistic distribution; or, of several classes, the softmax of scores g s / √(1 + v̄), v̄ the mean variance of a row's scores, whose
-temperature differs from row to row.  Whichever is likeliest there is taken.
+logistic distribution.  For several classes the softmax of scores g s / √(1 + v̄) is another candidate, with v̄ the mean variance of a
+row's scores, so that the temperature differs from row to row.  The candidate with the highest held-out likelihood is used.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from herdcli.online.model import LINKS, Classifier
 from herdcli.online.normal_distribution import log_normal_cdf, normal_cdf
 from herdcli.schema import Array
 
-LOWEST, HIGHEST = 1e-4, 1e4  # of the scale g in units of the margins' size
+LOWEST, HIGHEST = 1e-4, 1e4  # bounds of the scale g in units of the margins' size
 
 
 def make_scorer(model: Classifier) -> Callable[[ExampleBlock], tuple[Array, Array]]:
-    """A function from a block to scores and variances (n, C) under a model.  Features that the model never met have
-    mean 0 and variance 1."""
+    """Return a function from a block to scores and variances (n, C) under a model.
+
+    Features that the model never saw have mean 0 and variance 1.
+    """
     settings = model.settings
     first = 0 if settings.bias else 1
     table = _scale_table(model, first) if model.variance is not None else None
@@ -54,13 +56,13 @@ def make_scorer(model: Classifier) -> Callable[[ExampleBlock], tuple[Array, Arra
             new = block.index >= model.columns + first
             rows = np.repeat(np.arange(block.rows), np.diff(block.pointer))[new]
             variance += np.bincount(rows, weights=block.value[new] ** 2, minlength=block.rows)[:, None]
-        return score, np.maximum(variance, 0.0, out=variance)  # x'Σx is below 0 by rounding alone
+        return score, np.maximum(variance, 0.0, out=variance)  # x'Σx is negative only by rounding
 
     return scores
 
 
 def baseline_predictions(model: Classifier, block: ExampleBlock) -> Array | None:
-    """What the model's baselines predict (r, 2) of the rows of a block as they are; None without baselines."""
+    """Return the predictions (r, 2) of the model's baselines for the raw rows of a block; None without baselines."""
     if model.baselines is None:
         return None
     from scipy.sparse import csr_matrix
@@ -69,7 +71,7 @@ def baseline_predictions(model: Classifier, block: ExampleBlock) -> Array | None
 
 
 def transform_block(model: Classifier, block: ExampleBlock) -> ExampleBlock:
-    """The block as the model's weights are multiplied with it: with a bias, of length 1 and scaled where it was learned so."""
+    """Return the block as multiplied with the model's weights: with bias, normalisation and scaling as in learning."""
     return _transform(model, block, _feature_scales(model, 0 if model.settings.bias else 1))
 
 
@@ -79,7 +81,7 @@ def _transform(model: Classifier, block: ExampleBlock, sizes: Array | None) -> E
 
 
 def _feature_scales(model: Classifier, first: int) -> Array | None:
-    """What features are scaled by, with `first` places in front; None where they are not scaled."""
+    """Return the scales of features, with `first` rows added in front; None without scaling."""
     scales = model.scales
     return None if scales is None else np.concatenate([np.zeros((first, scales.shape[1])), scales])
 
@@ -94,12 +96,12 @@ def _scale_table(model: Classifier, first: int) -> Array:
 
 
 def predicted_classes(score: Array) -> Array:
-    """Class (n,) of the highest score; with one score per example class 1 where it is positive."""
+    """Return the class (n,) with the highest score; with one score per example, class 1 where it is positive."""
     return (score[:, 0] > 0).astype(np.int64) if score.shape[1] == 1 else score.argmax(axis=1)
 
 
 def standard_margins(score: Array, variance: Array) -> Array:
-    """m / √(1 + v) of each class against the best other one, (n, classes)."""
+    """Return m / √(1 + v) of each class relative to the best other one, (n, classes)."""
     if score.shape[1] == 1:
         one = score[:, 0] / np.sqrt(1.0 + variance[:, 0])
         return np.stack([-one, one], axis=1)
@@ -108,62 +110,65 @@ def standard_margins(score: Array, variance: Array) -> Array:
     best, second = order[:, -1], order[:, -2]
     rival = np.where(np.arange(score.shape[1]) == best[:, None], second[:, None], best[:, None])
     margin = score - score[rows[:, None], rival]
-    # The margin is the difference of two scores whose weights are taken for independent, so that their variances add up.
+    # The margin is the difference of two scores whose weights are taken to be independent, so their variances add up.
     return np.asarray(margin / np.sqrt(1.0 + variance + variance[rows[:, None], rival]))
 
 
 def class_probabilities(score: Array, variance: Array, scale: float, link: str = "normal") -> Array:
-    """P(class) (n, classes): F(g m / √(1 + v)) of each class, made to sum to 1; of the logistic link e^{g m / √(1 + v)} is.
+    """Return P(class) (n, classes): F(g m / √(1 + v)) of each class, normalised to sum 1.
 
-    Of the link softmax e^{g s / √(1 + v̄)} is, with s the score of each class.
+    For the logistic link, e^{g m / √(1 + v)} is normalised; for softmax, e^{g s / √(1 + v̄)}, with s the score of each class.
     """
     margin = link_input(score, variance, link)
     if link != "normal":
         return np.asarray(np.exp(_log_softmax(scale * margin)))
-    # A score w·x ~ N(m, v) seen with noise N(0, 1) is positive with probability Φ(m/√(1 + v)); g is the one number that held-out examples
-    # correct it by.  1e−300: with several classes all may be 0, and their sum is divided by.
+    # A score w·x ~ N(m, v) observed with noise N(0, 1) is positive with probability Φ(m/√(1 + v)); g is the one number by which
+    # held-out examples correct it.  1e−300: with several classes all may be 0, and their sum is a divisor.
     found = normal_cdf(scale * margin) + 1e-300
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def link_input(score: Array, variance: Array, link: str) -> Array:
-    """What the link of a confidence is of, (n, classes), but for the scale: margins, or scores (softmax)."""
+    """Return the unscaled argument of a confidence's link, (n, classes): margins, or scores (softmax)."""
     if link != "softmax":
         return standard_margins(score, variance)
     return np.asarray(score / np.sqrt(1.0 + variance.mean(axis=1, keepdims=True)))
 
 
 def _log_softmax(logits: Array) -> Array:
-    """log of e^z_k over their sum, (n, classes), without overflow."""
+    """Return log of e^z_k over their sum, (n, classes), without overflow."""
     rest = logits - logits.max(axis=1, keepdims=True)
     return np.asarray(rest - np.log(np.exp(rest).sum(axis=1, keepdims=True)))
 
 
 def fit_link(score: Array, variance: Array, y: Array) -> tuple[float, str]:
-    """The scale g and the link of highest likelihood on held-out examples (the first of equals); softmax is for several classes."""
+    """Return the scale g and the link with the highest likelihood on held-out examples (the first of equals).
+
+    Softmax is only for several classes.
+    """
     found = {link: _fit_scale_and_loss(score, variance, y, link) for link in LINKS if link != "softmax" or score.shape[1] > 1}
     link = min(found, key=lambda name: found[name][1])
     return found[link][0], link
 
 
 def fit_scale(score: Array, variance: Array, y: Array, link: str = "normal") -> float:
-    """The g of highest likelihood on held-out examples, smoothed by one example right and one wrong, so that it stays finite."""
+    """Return the g with the highest likelihood on held-out examples, smoothed by one right and one wrong example to keep it finite."""
     return _fit_scale_and_loss(score, variance, y, link)[0]
 
 
 def _fit_scale_and_loss(score: Array, variance: Array, y: Array, link: str) -> tuple[float, float]:
-    """The scale of a link, and its smoothed loss.
+    """Return the scale of a link, and its smoothed loss.
 
-    The likelihood of two classes is log-concave in g; golden-section search over log g.
+    The likelihood of two classes is log-concave in g; the search is golden-section over log g.
     """
     margin = link_input(score, variance, link)
-    # g and the margins matter by their product alone: in units of the margins' size the search finds any g
+    # only the product of g and the margins matters: in units of the margins' size the search finds any g
     unit = float(np.sqrt(np.mean(margin**2))) or 1.0
     margin = margin / unit
     rows, smooth = np.arange(len(y)), 1.0 / (len(y) + 2.0)
 
     def loss(log_scale: float) -> float:
-        # log of Φ_k/Σ Φ, with the largest log Φ taken out first: Φ of margins below −39 is 0 in float64, its logarithm is not.
+        # log of Φ_k/Σ Φ, with the largest log Φ subtracted first: Φ of margins below −39 underflows to 0, its logarithm does not.
         scaled = np.exp(log_scale) * margin
         log_p = _log_softmax(log_normal_cdf(scaled) if link == "normal" else scaled)
         own = log_p[rows, y]
@@ -174,8 +179,8 @@ def _fit_scale_and_loss(score: Array, variance: Array, y: Array, link: str) -> t
 
 
 def _golden_section(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:
-    """The lowest point of a function with one valley."""
-    # With r² = 1 − r one of the two inner points of an interval is an inner point of the part that is kept: one value a step.
+    """Return the minimum of a unimodal function."""
+    # With r² = 1 − r one of the two inner points of an interval is an inner point of the next one: one evaluation per step.
     ratio = (5**0.5 - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     fa, fb = f(a), f(b)
@@ -192,7 +197,7 @@ def _golden_section(f: Callable[[float], float], low: float, high: float, tolera
 
 
 def calibrate_confidence(model: Classifier) -> Classifier:
-    """The model with its scale fitted on the calibration part of its held-out scores, if it has any."""
+    """Return the model with its scale fitted on the calibration part of its held-out scores, if it has any."""
     if model.holdout is None or not (chosen := model.holdout.split == 1).any():
         return model
     held = model.holdout

@@ -1,6 +1,6 @@
-"""Prediction sets of what learned online: nonconformity of answers, sets that go up to a threshold, and the threshold of a model.
+"""Prediction sets of online models: nonconformity of answers, sets up to a threshold, and the threshold of a model.
 
-Nonconformity is −m/√(1 + v) with m a class's margin against the best other one, of numbers |y − μ·x|.
+Nonconformity is −m/√(1 + v), with m a class's margin relative to the best other one; for regression |y − μ·x|.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Model = TypeVar("Model", bound=Classifier)
 
 
 def begin_sets(state: LearnerState, level: float, model: Classifier | None) -> None:
-    """Room for a stream's sets in its state, which go on where a model's ended."""
+    """Initialise a stream's prediction sets in its state; they continue those of a model."""
     known = model.coverage if model is not None else None
     if known is None:
         state.coverage, state.conformity = np.array([level, 1.0 - level, 0.0, 0.0, 0.0, 0.0]), np.zeros(0)
@@ -31,7 +31,7 @@ def begin_sets(state: LearnerState, level: float, model: Classifier | None) -> N
 
 
 def add_sets(state: LearnerState, score: Array, variance: Array, label: Array, *, numbers: bool) -> None:
-    """Give each example (n,) its set by those before it, and count what the sets hold."""
+    """Make a prediction set for each example (n,) from the earlier ones, and count the coverage."""
     tally, recent = state.coverage, state.conformity
     assert tally is not None
     assert recent is not None
@@ -40,13 +40,13 @@ def add_sets(state: LearnerState, score: Array, variance: Array, label: Array, *
     tally[EXAMPLES] += len(own)
     tally[COVERED] += np.count_nonzero(own <= bounds)
     tally[UNBOUNDED] += np.count_nonzero(bounds == np.inf)
-    # from the first to the last, whatever the blocks
+    # in sequence, for any block sizes
     sizes = 2.0 * np.where(np.isfinite(bounds), bounds, 0.0) if numbers else set_members(score, variance, bounds[:, None]).sum(axis=1)
     tally[SIZE] = np.cumsum(np.concatenate([tally[SIZE : SIZE + 1], sizes]))[-1]
 
 
 def coverage_record(state: LearnerState) -> Coverage | None:
-    """What the artifact keeps of them; None where there were no sets."""
+    """Return the artifact's record of the sets; None if there were none."""
     if state.coverage is None:
         return None
     level, alpha, examples, covered, size, unbounded = state.coverage.tolist()
@@ -55,7 +55,7 @@ def coverage_record(state: LearnerState) -> Coverage | None:
 
 
 def calibrate_sets(model: Model) -> Model:
-    """The model with the threshold of its sets by the calibration part of its held-out scores."""
+    """Return the model with the threshold of its sets from the calibration part of its held-out scores."""
     held, known = model.holdout, model.coverage
     if known is None or held is None or not (chosen := held.split == 1).any():
         return model
@@ -65,15 +65,15 @@ def calibrate_sets(model: Model) -> Model:
 
 
 def _true_nonconformity(score: Array, variance: Array, y: Array, *, numbers: bool) -> Array:
-    """Nonconformity (n,) of the true answers."""
+    """Return the nonconformity (n,) of the true answers."""
     return np.asarray(np.abs(y - score[:, 0]) if numbers else nonconformity(score, variance)[np.arange(len(y)), y])
 
 
 def nonconformity(score: Array, variance: Array) -> Array:
-    """−m/√(1 + v) of each class, (n, classes)."""
+    """Return −m/√(1 + v) of each class, (n, classes)."""
     return -standard_margins(score, variance)
 
 
 def set_members(score: Array, variance: Array, bound: float | Array) -> Array:
-    """Which classes (n, classes) the sets hold, bool."""
+    """Return a mask (n, classes) of the classes in each set."""
     return np.asarray(nonconformity(score, variance) <= bound)

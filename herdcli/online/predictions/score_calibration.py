@@ -1,4 +1,4 @@
-"""What is fitted on scores of examples that nothing had learned: confidences, thresholds of labels, deviations, prediction sets."""
+"""Calibration on scores of examples before they were learned: confidences, thresholds of labels, deviations, prediction sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELD: dict[str, type[Holdout | Outcomes | Tagged]] = {"classification": Holdout,
 def add_heldout_scores(
     model: Classifier, score: Array, variance: Array, y: Array, split: Array, baselines: Array | None = None
 ) -> Classifier:
-    """The model with scores (n, C) of rows that it has not learned; its earlier ones stay, to calibrate, where none of these do.
+    """Return the model with scores (n, C) of held-out rows; its earlier calibration scores stay if these have none.
 
     baselines  (n, 2) classes of these rows by simple classifiers, see `class_baselines`.
     """
@@ -38,13 +38,13 @@ def add_heldout_scores(
 
 
 def calibrate_model(model: Classifier) -> Classifier:
-    """The model with all of that by the calibration part of its held-out scores, if it has any."""
+    """Return the model calibrated on the calibration part of its held-out scores, if it has any."""
     if isinstance(model, Tagger):
         return tags.calibrate_tagger(model)
     return prediction_sets.calibrate_sets(fit_noise(model) if isinstance(model, Predictor) else calibrate_confidence(model))
 
 
 def calibrate_on_all(model: Classifier) -> Classifier:
-    """The same with all its held-out scores, which become its calibration part."""
+    """Return the model calibrated on all its held-out scores, which become its calibration part."""
     assert model.holdout is not None
     return calibrate_model(replace(model, holdout=replace(model.holdout, split=np.ones_like(model.holdout.split))))

@@ -1,6 +1,6 @@
-"""Text whose labels are names: `sport | ball goal` of Vowpal Wabbit, `sport 3:1 7:2` of svmlight.
+"""Text whose labels are class names: `sport | ball goal` of Vowpal Wabbit, `sport 3:1 7:2` of svmlight.
 
-`multilabel_text.LabelSetReader` finds the label of each line; here it is one, and a class.
+`multilabel_text.LabelSetReader` finds the label of each line; here each line has one label, its class.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 def has_named_labels(head: bytes, *, vw: bool) -> bool:
-    """Whether the first line of text has a name in the place of a number as its label."""
+    """Return whether the first line of text has a name instead of a number as its label."""
     line = next((line for line in head.split(b"\n") if line.strip() and not line.lstrip().startswith(b"#")), b"")
     found = HEADS[vw].match(line)
     return bool(found and found[1] and not _NUMBER.fullmatch(found[1]))
 
 
 class ClassNameEncoder:
-    """Turns the names of classes into their indices, in the order of the names unless they are declared.
+    """An encoder from class names to indices, in the order of the names unless they are declared.
 
-    names  declared, or those of a model; else the first block decides, and later blocks may bring no others.
-    ignored  nobody asks for the labels: one that is missing or unknown is class 0.
+    names  declared, or those of a model; else the first block decides, and later blocks may contain no others.
+    ignored  labels are not needed: a missing or unknown one is class 0.
     """
 
     def __init__(self, names: Sequence[str] | None = None, *, most: int = MOST, ignored: bool = False) -> None:
         self.given, self.most, self.ignored = names is not None, most, ignored
         self.names: list[str] = list(names or ())
-        self._met: dict[str, int] = {}  # numbers by which names are passed on, in the order that they came in
+        self._met: dict[str, int] = {}  # numbers by which names are passed on, in order of occurrence
         self._settled = self.given
 
     def places(self, texts: Iterable[str], where: str) -> list[int]:
-        """The number of a line's name."""
+        """Return the number of a line's name."""
         name = ",".join(texts)
         return [self._met.setdefault(name, len(self._met))]
 
     def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
-        """The numbers (n,) of the lines' names, −1 where there is none."""
+        """Return the numbers (n,) of the lines' names, −1 where there is none."""
         return np.array([places[0] if places else -1 for places in sets], dtype=np.float64)
 
     def indices(self, labels: Array, where: str) -> Array:
-        """Classes (n,) int32 of these numbers.  Raises DataError for a line without a label, and a name that is no class."""
+        """Return the classes (n,) int32 of these numbers.  Raises DataError for a line without a label, or an unknown class name."""
         if not self._settled:
             self._settle(where)
         place = {name: k for k, name in enumerate(self.names)}

@@ -1,7 +1,7 @@
-"""Tables of hashed features with a row for each feature that was met, in the order they came in, and not for each of 2^bits columns.
+"""Compact tables of hashed features: one row per feature that occurred, in order of occurrence, instead of 2^bits columns.
 
 Neighbours in text are neighbours in the table, and common words, which come first, stay in the cache.  Sums run over the entries of an
-example in their order, whatever the numbers of features, so that weights are those of a whole table.
+example in their order, whatever the numbers of features, so the weights are those of a complete table.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from herdcli.online.example_blocks import ExampleBlock
 from herdcli.online.learner_state import LearnerState
 from herdcli.schema import Array
 
-LEAST = 1 << 16  # columns of a table from which on it is kept so
+LEAST = 1 << 16  # number of columns from which a table is compact
 
 
 def begin_table(state: LearnerState, columns: int) -> None:
-    """A table of the bias alone, of so many columns."""
+    """Initialise a table of the bias alone, for `columns` columns."""
     state.columns, state.place = np.zeros(1, dtype=np.int32), np.full(columns, -1, dtype=np.int32)
     state.place[0] = 0
 
 
 def number_features(state: LearnerState, block: ExampleBlock) -> ExampleBlock:
-    """The block with features numbered by rows of the table, new ones behind those that are there."""
+    """Return the block with features numbered by rows of the table; new features get new rows at the end."""
     assert state.columns is not None
     assert state.place is not None
     index = state.place[block.index]
@@ -39,7 +39,7 @@ def number_features(state: LearnerState, block: ExampleBlock) -> ExampleBlock:
 
 
 def met(state: LearnerState, rows: Array) -> Array:
-    """(C, K) of rows (≥ K, C) of the table, in the order of their columns."""
+    """Return rows (≥ K, C) of the table as columns (C, K), in the order of their columns."""
     assert state.columns is not None
     order = np.argsort(state.columns)
     made = np.empty((rows.shape[1], len(order)))
@@ -49,7 +49,7 @@ def met(state: LearnerState, rows: Array) -> Array:
 
 
 def spread_columns(state: LearnerState, rows: Array, fill: float) -> Array:
-    """(C, D) of rows (K, C) of the table: each in its column, and `fill` in all others."""
+    """Return (C, D) from rows (K, C) of the table: each in its column, and `fill` in all others."""
     assert state.columns is not None
     assert state.place is not None
     count = min(len(rows), len(state.columns))

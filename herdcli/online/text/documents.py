@@ -1,8 +1,8 @@
-"""Documents as rows: words and their n-grams, hashed into columns, counted and weighted by how few documents have them.
+"""Documents as rows: words and their n-grams, hashed into columns, counted and weighted by document frequency.
 
-Words are runs of letters, digits and _, in lower case unless asked otherwise; an n-gram is n neighbouring words joined by _.  Their hash is
-that of Vowpal Wabbit for a feature without a namespace.  With tf-idf a count is multiplied by 1 + ln((1 + N)/(1 + N_i)), N_i of the N
-training documents having the column: Salton & Buckley (1988), smoothed as scikit-learn does.  Rows are scaled to length 1 by the learner.
+Words are runs of letters, digits and _, in lower case by default; an n-gram is n neighbouring words joined by _.  Their hash is
+that of Vowpal Wabbit for a feature without a namespace.  With tf-idf a count is multiplied by 1 + ln((1 + N)/(1 + N_i)), with N_i of the N
+training documents having the column: Salton & Buckley (1988), smoothed as in scikit-learn.  The learner scales rows to length 1.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from herdcli.records import dataclass
 from herdcli.schema import Array, array
 
 WEIGHTINGS = ("tf-idf", "counts")
-PIECE = 1 << 20  # bytes of words that are parsed at one time
+PIECE = 1 << 20  # bytes of words parsed at one time
 _WORD = re.compile(r"\W+")
 _BLANKS = bytes(c if chr(c).isalnum() or chr(c) == "_" else 32 for c in range(128)) + bytes(range(128, 256))
 
 
 @dataclass(frozen=True)
 class Documents:
-    """How documents become rows.
+    """The conversion of documents to rows.
 
-    column     that the documents stand in, of tables.      bits  columns are 2^bits.
-    lower      words are taken in lower case.   ngrams  the longest n-gram.   seen  documents that `frequency` counts.
+    column     the table column that contains the documents.      bits  the number of columns is 2^bits.
+    lower      whether words are converted to lower case.   ngrams  the longest n-gram.   seen  number of documents in `frequency`.
     """
 
     column: str
@@ -43,7 +43,7 @@ class Documents:
     frequency: Array | None = array("d", "documents that have the column", kind="f", optional=True)
 
     def validate(self) -> None:
-        """Raise DataError unless all of it is possible."""
+        """Raise DataError unless all fields are valid."""
         if not 1 <= self.bits <= 30 or self.ngrams < 1 or self.seen < 0 or self.weighting not in WEIGHTINGS:
             raise DataError("documents: bits, ngrams, seen or weighting is outside its range")
         if self.frequency is not None:
@@ -53,13 +53,13 @@ class Documents:
                 raise DataError("documents: frequency has values that are not numbers of documents")
 
     def counted(self, X: Any) -> Documents:
-        """With the documents of further rows of counts (n, d) CSR."""
+        """Return the conversion with the document frequencies of further rows of counts (n, d) CSR added."""
         own = np.bincount(X.indices, minlength=1 << self.bits).astype(np.float64)
         known = own if self.frequency is None else self.frequency + own
         return replace(self, seen=self.seen + X.shape[0], frequency=known)
 
     def weighted(self, X: Any) -> Any:
-        """Rows of counts (n, d) CSR as they are learned."""
+        """Return rows of counts (n, d) CSR with weights applied, as they are learned."""
         if self.weighting == "counts" or self.frequency is None:
             return X
         made = X.astype(np.float64)
@@ -68,7 +68,7 @@ class Documents:
 
 
 def count_words(texts: Sequence[str], how: Documents, names: dict[int, str] | None = None) -> Any:
-    """(n, 2^bits) CSR how often each document has each column; names: filled with the first word of each column, from 0."""
+    """Return the counts (n, 2^bits) CSR of each column in each document; names: filled with the first word of each column, from 0."""
     from scipy.sparse import csr_matrix
 
     reader = BlockReader("documents", True, bits=how.bits)
@@ -88,7 +88,7 @@ def count_words(texts: Sequence[str], how: Documents, names: dict[int, str] | No
 
 
 def _text_pieces(texts: Iterable[str], how: Documents, words: dict[bytes, None] | None) -> Iterator[bytes]:
-    """Lines of Vowpal Wabbit, without labels of their own, in pieces of whole lines."""
+    """Yield lines of Vowpal Wabbit without labels, in pieces of whole lines."""
     waiting, size = [], 0
     for text in texts:
         line = _normalise_text(text, how)
@@ -108,7 +108,7 @@ def _vw_lines(texts: list[bytes], words: dict[bytes, None] | None) -> bytes:
 
 
 def _normalise_text(text: str, how: Documents) -> bytes:
-    """The words of a document with blanks between them, then its n-grams."""
+    """Return the words of a document separated by blanks, followed by its n-grams."""
     text = text.lower() if how.lower else text
     found = text.encode().translate(_BLANKS) if text.isascii() else _WORD.sub(" ", text).encode("utf-8", "replace")
     if how.ngrams == 1:

@@ -1,4 +1,4 @@
-"""Text whose lines have any number of labels: `1,3,7 | a b` of Vowpal Wabbit, `1,3 4:1 5:2` of svmlight; neither need have one."""
+"""Text whose lines have any number of labels: `1,3,7 | a b` of Vowpal Wabbit, `1,3 4:1 5:2` of svmlight; labels are optional."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from herdcli.online.tags import add_label_columns
 from herdcli.online.text.text_parser import BlockReader, Text
 from herdcli.schema import Array
 
-# What stands before an example: of Vowpal Wabbit all up to the bar, where neither ' (a tag) nor | begins its labels; of svmlight the first
-# word, unless it is a pair.
+# The text before an example: in Vowpal Wabbit everything up to the bar, where labels begin with neither ' (a tag) nor |; in svmlight the
+# first word, unless it is a pair.
 HEADS = {
     True: re.compile(rb"(?m)^[ \t]*([^\s'|][^\s|]*)?(?=[^|\n]*\|)"),
     False: re.compile(rb"(?m)^(?=[ \t]*[^\s#])[ \t]*([^\s:#]+(?=\s|\Z))?"),
@@ -26,12 +26,12 @@ HINT = "separate labels with commas only: 1,3,7"
 
 
 class LabelSetEncoder:
-    """The names of all labels so far, in the order that they came in.
+    """An encoder of label names, with all names so far in order of occurrence.
 
-    names  known beforehand.   fixed  others are refused.   most  labels allowed.   ignored  others are passed over.
+    names  known beforehand.   fixed  others are refused.   most  labels allowed.   ignored  others are skipped.
     """
 
-    given = True  # the first block does not decide what may come
+    given = True  # the first block does not determine the labels
 
     def __init__(self, names: Sequence[str] = (), *, fixed: bool = False, most: int = MOST, ignored: bool = False) -> None:
         self.names = list(names)
@@ -39,11 +39,11 @@ class LabelSetEncoder:
         self._place = {name: place for place, name in enumerate(self.names)}
 
     def indices(self, labels: Array, where: str) -> Array:
-        """Which labels (n, C) examples have, for all that are known by now."""
+        """Return a matrix (n, C) of the labels of examples, for all labels known so far."""
         return add_label_columns(labels, len(self.names))
 
     def places(self, texts: Iterable[str], where: str) -> list[int]:
-        """The places of some names among all.  Raises DataError for one too many, or one that may not be."""
+        """Return the indices of names.  Raises DataError for one too many, or one that is not allowed."""
         if self.ignored:
             return [self._place[name] for name in texts if name in self._place]
         return [self._place[name] if name in self._place else self._new(name, where) for name in texts]
@@ -60,7 +60,7 @@ class LabelSetEncoder:
         return self._place[name]
 
     def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
-        """Which labels (n, C) examples have, of the places of each one's."""
+        """Return a matrix (n, C) of the labels of examples, from the indices of each."""
         out = np.zeros((len(sets), len(self.names)), dtype=np.uint8)
         for row, places in enumerate(sets):
             out[row, places] = 1
@@ -68,7 +68,7 @@ class LabelSetEncoder:
 
 
 def parse_labels(text: str) -> list[str]:
-    """The labels of a word such as 1,3,7; numbers are spelled as numbers are.  Raises ValueError for a label without a name."""
+    """Return the labels of a word such as 1,3,7, with numbers in normal form.  Raises ValueError for a label without a name."""
     found = text.split(",")
     if not all(found):
         raise ValueError(text)
@@ -83,36 +83,36 @@ def _normalise_label(name: str) -> str:
 
 
 class EncodesLabelNames(Protocol):
-    """What the names of a line's labels are turned into: `LabelSetEncoder`, or `class_names.ClassNameEncoder`."""
+    """An encoder for the names of a line's labels: `LabelSetEncoder`, or `class_names.ClassNameEncoder`."""
 
     def places(self, texts: Iterable[str], where: str) -> list[int]:
-        """The numbers of some names."""
+        """Return the numbers of names."""
         ...
 
     def matrix(self, sets: Sequence[Sequence[int]]) -> Array:
-        """The labels (n, …) of lines, of the numbers of each."""
+        """Return the labels (n, …) of lines, from the numbers of each."""
         ...
 
 
 class LabelSetReader(BlockReader):
-    """A reader of lines with any number of labels; the labels of its blocks are (n, C), 1 or 0, of those known so far.
+    """A reader of lines with any number of labels; its blocks have labels (n, C), 1 or 0, for those known so far.
 
-    The parser of plain lines reads the number of each line in the place of its labels, by which they are found again.
+    The parser of plain lines reads the number of each line in place of its labels, by which they are found again.
     """
 
     labels: EncodesLabelNames
-    _shifted: tuple[bytes, bytes, int] = (b"", b"", 0)  # the last text, as it was parsed, and the lines before it
+    _shifted: tuple[bytes, bytes, int] = (b"", b"", 0)  # the last text, in its parsed form, and the number of lines before it
 
     @classmethod
     def of(cls, reader: BlockReader, labels: EncodesLabelNames) -> LabelSetReader:
-        """A reader of the same text."""
+        """Return a reader of the same text."""
         options = ("where", "vw", "bits", "zero_based", "skip_bad", "names", "interactions")
         made = cls(**{name: getattr(reader, name) for name in options})
         made.labels = labels
         return made
 
     def read(self, text: Text, *, lend: bool = False) -> Iterator[ExampleBlock]:
-        """The blocks of the next whole lines, with their sets of labels."""
+        """Yield the blocks of the next whole lines, with their sets of labels."""
         original, begin = bytes(text), self.lines
         sets: list[list[int]] = []
 
@@ -138,7 +138,7 @@ class LabelSetReader(BlockReader):
         return sorted(set(self.labels.places(found, self.where)))
 
     def _tolerate(self, code: int, column: int, token: bytes) -> None:
-        """The column as it is in the text that was given."""
+        """Handle a wrong line, with the column converted to that in the original text."""
         original, plain, begin = self._shifted
         own, seen = (each.split(b"\n")[self.lines - begin - 1] for each in (original, plain))
         super()._tolerate(code, max(1, column - len(seen) + len(own)), token)

@@ -1,9 +1,9 @@
-"""Quadratic features: products of the features of two namespaces, in the columns that Vowpal Wabbit gives them.
+"""Quadratic features: products of the features of two namespaces, in the same columns as in Vowpal Wabbit.
 
-A pair is named by the first letters of its namespaces, "ab"; within one namespace, "aa", every pair of features comes once, each feature
-with itself too, and "::" stands for all pairs of all namespaces.  With h the hash of a feature, the product x_i x_j has the column
+A pair is named by the first letters of its namespaces, "ab"; within one namespace, "aa", every pair of features occurs once, including
+each feature with itself, and "::" means all pairs of all namespaces.  With h the hash of a feature, the product x_i x_j has the column
 (16777619 · h_i) xor h_j, modulo the size of the table: the step of Fowler, Noll & Vo's hash, from h_i with h_j.  The low bits of
-that depend on the low bits of both alone, so that hashes which are reduced already give the same column.
+that depend only on the low bits of both, so that hashes that are already reduced give the same column.
 Source: Vowpal Wabbit's wiki, "Feature interactions"; the order i before j of one namespace is that of the line.
 """
 
@@ -22,13 +22,13 @@ from herdcli.online.example_blocks import ExampleBlock
 
 ALL = "::"
 NAMESPACES = "Vowpal Wabbit text has them: label |user age:3 |page sport"
-ENTRIES = 1 << 17  # of an expanded block, more only where one example has more
-_PAIR = re.compile(r"[!-9;-{}~]{2}")  # printable, but neither the colon nor the bar
+ENTRIES = 1 << 17  # entries of an expanded block; more only if one example has more
+_PAIR = re.compile(r"[!-9;-{}~]{2}")  # printable characters except the colon and the bar
 _BEGINNING = re.compile(rb"\|([^|\s:]?)")
 
 
 def parse_pairs(text: str) -> list[str]:
-    """The pairs of "ab,cd" in their order, each once whichever of its letters comes first.  Raises ValueError with the one that is none."""
+    """Return the pairs of "ab,cd" in order, each once in either order of its letters.  Raises ValueError with an invalid one."""
     found: dict[tuple[str, ...], str] = {}
     for name in filter(None, text.split(",")):
         pair = ALL if name == ":" else name
@@ -41,7 +41,7 @@ def parse_pairs(text: str) -> list[str]:
 
 
 def require_pairs(pairs: Sequence[str] | None, vw: bool, bits: int) -> None:
-    """Raise DataError unless pairs, if any, are well formed and of hashed Vowpal Wabbit text."""
+    """Raise DataError unless pairs, if any, are well formed and belong to hashed Vowpal Wabbit text."""
     if pairs is None:
         return
     try:
@@ -53,12 +53,12 @@ def require_pairs(pairs: Sequence[str] | None, vw: bool, bits: int) -> None:
 
 
 def missing_namespaces_message(pairs: Sequence[str]) -> str:
-    """What is wrong with rows that have no namespaces."""
+    """Return the message for rows without namespaces."""
     return f"has no namespaces, and --interactions {','.join(pairs)} multiplies the features of two"
 
 
 def pair_bytes(pairs: Sequence[str], text: bytes) -> list[tuple[bytes, bytes]]:
-    """The pairs as letters; a namespace without a name is " "."""
+    """Return the pairs as letters; a namespace without a name is " "."""
     if list(pairs) != [ALL]:
         return [(pair[:1].encode(), pair[1:].encode()) for pair in pairs]
     letters = sorted({letter or b" " for letter in _BEGINNING.findall(text)})
@@ -66,7 +66,7 @@ def pair_bytes(pairs: Sequence[str], text: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def keep_namespace(text: bytes, letter: bytes) -> bytes:
-    """The lines with nothing in the namespaces that do not begin with a letter."""
+    """Return the lines without the contents of namespaces that do not begin with this letter."""
     kept = rb"[ \t:]" if letter == b" " else re.escape(letter)
     return re.sub(rb"\|(?!" + kept + rb")[^|\n]*", b"|", text)
 
@@ -74,8 +74,9 @@ def keep_namespace(text: bytes, letter: bytes) -> bytes:
 def expand_pairs(
     block: ExampleBlock, sides: Sequence[tuple[ExampleBlock, ExampleBlock]], mask: int, names: dict[int, str] | None = None
 ) -> Iterator[ExampleBlock]:
-    """The block with the products of `sides`, two blocks of the same rows each (one twice: its own pairs), in parts of bounded size.
+    """Yield the block with the products of `sides`, in parts of bounded size.
 
+    sides  pairs of blocks of the same rows (the same block twice: its own pairs).
     mask  2^bits − 1.   names  receives "name*name" for each new column, if given.  Entries of one column are added up.
     """
     count = np.diff(block.pointer)
@@ -94,7 +95,7 @@ def expand_pairs(
 def _expand_rows(
     block: ExampleBlock, sides: Sequence[tuple[ExampleBlock, ExampleBlock]], mask: int, names: dict[int, str] | None, first: int, last: int
 ) -> ExampleBlock:
-    """Rows first … last − 1, expanded."""
+    """Return rows first … last − 1, expanded."""
     rows = [(_row_arrays(left), _row_arrays(right), left is right) for left, right in sides]
     if names is not None:
         for left, right, own in rows:
@@ -109,7 +110,7 @@ def _row_arrays(block: ExampleBlock) -> Rows:
 
 
 def _name_products(left: Rows, right: Rows, own: bool, mask: int, names: dict[int, str], first: int, last: int) -> None:
-    """Give each new column of two sides the names of its factors."""
+    """Name each new column of two sides after its factors."""
     _, i, j = places(left, right, own, first, last)
     one, two = left[1][i].astype(np.int64), right[1][j].astype(np.int64)
     index = ((PRIME * (one - 1) ^ two - 1) & mask) + 1

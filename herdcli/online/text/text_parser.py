@@ -1,4 +1,4 @@
-"""svmlight and Vowpal Wabbit text as it arrives: whole lines into blocks of examples, in constant memory."""
+"""Streaming parser of svmlight and Vowpal Wabbit text: whole lines become blocks of examples, in constant memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from herdcli.records import dataclass
 
 Text = bytes | memoryview
 
-# Lines without a label by whether they are Vowpal Wabbit's: the bar, or a tag before it; the first pair.
+# Patterns of lines without a label, by whether they are Vowpal Wabbit's: the bar, or a tag before it; the first pair.
 UNLABELLED = {True: re.compile(rb"(?m)^[ \t]*('[^ \t|\n]*[ \t]*)?(?=\|)"), False: re.compile(rb"(?m)^[ \t]*((?:qid:\S+[ \t]+)?)(?=\d+:)")}
 EXPECTED = {
     1: ("{token} where a label was expected", "a line is: label index:value index:value …"),
@@ -37,7 +37,7 @@ EXPECTED = {
 
 @dataclass
 class BlockReader:
-    """Turns pieces of text into blocks.
+    """A reader that converts pieces of text to blocks.
 
     bits        features are hashed into 2^bits columns; 0: the indices of svmlight are the columns.
     skip_bad    wrong lines tolerated, counted in `skipped`.   names  filled with the first feature name of each column, if given.
@@ -50,27 +50,27 @@ class BlockReader:
     skip_bad: int = 0
     names: dict[int, str] | None = None
     interactions: Sequence[str] | None = None  # pairs of namespaces whose features are multiplied, see `quadratic_features`
-    unlabelled: bool = False  # lines without a label are taken too, with label 0
+    unlabelled: bool = False  # whether lines without a label are accepted, with label 0
     skipped: int = 0
     lines: int = 0
-    groups: bool = False  # whether the first text has qid:, which is passed over
+    groups: bool = False  # whether the first text has qid:, which is ignored
     _room: tuple[np.ndarray, ...] = field(default=(), repr=False)
 
     def blocks(self, pieces: Iterable[Text], *, lend: bool = False) -> Iterator[ExampleBlock]:
-        """A block for each piece of whole lines.  Raises DataError at a wrong line: its number, column, and what was expected.
+        """Yield a block for each piece of whole lines.  Raises DataError at a wrong line, with number, column and expected text.
 
-        lend  for who is done with a block when asking for the next: its arrays are not copied, and then used again.
+        lend  for callers that need a block only until the next: its arrays are not copied, and are reused.
         """
         self.begin()
         for text in whole_lines(pieces):
             yield from self.read(text, lend=lend)
 
     def begin(self) -> None:
-        """Begin with the first line."""
+        """Reset the reader to the first line."""
         self.lines = self.skipped = 0
 
     def read(self, text: Text, *, lend: bool = False) -> Iterator[ExampleBlock]:
-        """The block of the next whole lines, or the parts that it is made in with products; lend: see `blocks`."""
+        """Yield the block of the next whole lines, or its parts when products are expanded; lend: see `blocks`."""
         if self.interactions:
             yield from self._parts(text, False)
             return
@@ -79,7 +79,7 @@ class BlockReader:
             yield found[0] if len(found) == 1 else join_blocks(found)
 
     def _parts(self, text: Text, lend: bool) -> Iterator[ExampleBlock]:
-        """The rows of a text, in as many parts as there are wrong lines between them."""
+        """Yield the rows of a text, divided at its wrong lines."""
         if self.unlabelled:
             text = UNLABELLED[self.vw].sub(rb"0 \1", bytes(text))
         if not self.vw and not self.lines:
@@ -102,7 +102,7 @@ class BlockReader:
             text = text[used:]
 
     def _expand_products(self, block: ExampleBlock, text: bytes) -> Iterator[ExampleBlock]:
-        """The rows of a text without wrong lines, with the products of their namespaces' features."""
+        """Yield the rows of a text without wrong lines, with the products of their namespaces' features."""
         wanted = quadratic_features.pair_bytes(self.interactions or (), text)
         mask, alone = (1 << self.bits) - 1, {}
         for letter in {letter for pair in wanted for letter in pair}:
@@ -114,8 +114,8 @@ class BlockReader:
         yield from quadratic_features.expand_pairs(block, [(alone[one], alone[two]) for one, two in wanted], mask, self.names)
 
     def _scratch_arrays(self, text: Text) -> tuple[np.ndarray, ...]:
-        """Room for the rows of a text, kept for the next one."""
-        most = len(text) // 2 + 2  # a row and an entry take two bytes at least
+        """Return arrays with capacity for the rows of a text, reused for the next one."""
+        most = len(text) // 2 + 2  # a row and an entry take at least two bytes
         if not self._room or len(self._room[0]) < most:
             self._room = (np.empty(most), np.empty(most), np.empty(most + 1, np.int64), np.empty(most, np.int32), np.empty(most))
         return self._room
@@ -135,7 +135,7 @@ class BlockReader:
 
 
 def whole_lines(pieces: Iterable[Text]) -> Iterator[Text]:
-    """The same text in pieces that end with a line; a piece that does so already is not copied."""
+    """Yield the same text in pieces that end with a line; a piece that already does is not copied."""
     rest: list[bytes] = []
     for piece in pieces:
         if not rest and piece[-1:] == b"\n":

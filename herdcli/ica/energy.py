@@ -1,10 +1,10 @@
 """Energies of whitened rows, E(z), with their gradients in z, in the filters J and in the weights γ.
 
-| class       | E(z)                                     | source                                             |
-|-------------|------------------------------------------|----------------------------------------------------|
-| Linear      | Σ_i γ_i E_i(u_i), u = J z                | Teh (2003), eq. 4.16, 4.19                         |
-| Topographic | Σ_k γ_k log(1 + Σ_i P_ki u_i²)           | Welling, Hinton & Osindero (2003); Teh, sec. 4.8   |
-| Manifold    | −½ log det F'F, F = diag(f'(u)) J        | Teh (2003), eq. 4.27: uniform on the outputs' manifold |
+| class             | E(z)                                     | source                                             |
+|-------------------|------------------------------------------|----------------------------------------------------|
+| LinearExperts     | Σ_i γ_i E_i(u_i), u = J z                | Teh (2003), eq. 4.16, 4.19                         |
+| TopographicEnergy | Σ_k γ_k log(1 + Σ_i P_ki u_i²)           | Welling, Hinton & Osindero (2003); Teh, sec. 4.8   |
+| ManifoldEnergy    | −½ log det F'F, F = diag(f'(u)) J        | Teh (2003), eq. 4.27: uniform on the outputs' manifold |
 
 Arrays have the type of J, float32 in learning; energies are float64.
 """
@@ -208,7 +208,7 @@ class ManifoldEnergy:
     """The energy from the volume element of the map z → f(Jz), f' = density.  J (M, D), M ≥ D; γ is not used.
 
     With s_i = f'(u_i)² and G = J' diag(s) J, the leverages h_i = s_i J_i G⁻¹ J_i' sum to D, and
-    ∂E/∂u_i = h_i E_i'(u_i) with E_i = −log f': a square map has h = 1 and is Linear, up to a constant.
+    ∂E/∂u_i = h_i E_i'(u_i) with E_i = −log f': a square map has h = 1 and equals `LinearExperts`, up to a constant.
     """
 
     J: Array

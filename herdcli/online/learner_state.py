@@ -86,7 +86,7 @@ class LearnerState:
     sigma: Array | None = None  # (M, D', D'), upper triangle
     machines: list[Machine] = field(default_factory=list)
     sizes: Array | None = (
-        None  # (D, 2) values ≠ 0 of each feature and the sum of their |x|; of --scale standard (D, 5), see `fast.standardize`
+        None  # (D, 2) number of values ≠ 0 of each feature and the sum of their |x|; for --scale standard (D, 5), see `fast.standardize`
     )
     proof: Array | None = None  # digest of the text up to the last batch, by which a resumed run recognises its text
     passes: Array | None = None  # (3, P) held-out examples of each pass, how many were wrong, the sum of their losses

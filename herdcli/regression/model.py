@@ -87,7 +87,7 @@ class GeneralisedLinear:
     feature_names: list[str] | None = None
     classes: list[str] | None = None
     log_variance: Array | None = array("p", "γ of the log of a row's variance, the constant last", kind="f", optional=True, finite=True)
-    gls: str = ""  # form of the errors' covariance: ar1, variance, given; empty: independent, of one variance
+    gls: str = ""  # form of the errors' covariance: ar1, variance, given; empty: independent errors of equal variance
     correlation: float = float("nan")  # ρ of ar1
     covariance_parameters: int = 0  # number of estimated parameters of the covariance
     weight_kind: str = "precision"  # meaning of the weights

@@ -23,7 +23,7 @@ from herdcli.schema import Array
 
 EIGHT = 8  # states are padded to a multiple of this
 LEAST = 1e-100  # a transition below it counts as zero, for numbers that underflow at 1e-290
-HARMLESS = 1e250  # largest β at which lost numbers have posterior probabilities below 1e-290 times it
+HARMLESS = 1e250  # lost numbers are harmless up to this β: their posterior probabilities are below 1e-290 times the largest β
 LOWEST = -690.0  # least log-likelihood relative to the largest of a row; a true 0 stays 0
 
 

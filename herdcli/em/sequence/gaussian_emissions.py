@@ -1,4 +1,4 @@
-"""Emissions of Gaussians or mixtures of Gaussians, with densities, statistics and M step of `em.gmm`: one set of components per state.
+"""Emissions of Gaussians or mixtures of Gaussians, with the M step of `em.mixture.gmm`: one set of components per state.
 
 With components m of state k, p(y | k) = Σ_m c_km N(y; μ_km, Σ_km); a row counts for a component with weight γ_t(k) times the
 component's posterior in its state.  Rows with missing values are conditioned on the observed ones, as in mixtures; a row without any

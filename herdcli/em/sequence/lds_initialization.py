@@ -41,7 +41,7 @@ class WindowMoments:
     before: Array
     step: Array
     longest: int  # number of rows of the largest block
-    lengths: Array  # of the sequences
+    lengths: Array  # lengths of the sequences
 
     @property
     def scale(self) -> Array:

@@ -56,7 +56,7 @@ class StateSpaceModel(Protocol):
 
 @dataclass(frozen=True)
 class ParticleCloud:
-    """Particles (T, N, …), their weights (T, N), effective sample sizes (T,), and log p(y)."""
+    """Weighted particles: particles (T, N, …), weights (T, N), effective sample sizes (T,), and log p(y)."""
 
     particles: Array
     weight: Array
@@ -71,7 +71,7 @@ class ParticleCloud:
 
 @dataclass(frozen=True)
 class ParticleMoments:
-    """Means and standard deviations (T, K), effective sample sizes (T,) and log p(y)."""
+    """Moments of the particles: means and standard deviations (T, K), effective sample sizes (T,), and log p(y)."""
 
     mean: Array
     deviation: Array

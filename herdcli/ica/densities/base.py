@@ -50,7 +50,7 @@ class Expert(ABC):
 
 
 class SingleExpert(Expert):
-    """An expert whose normalising constant is one number for each γ."""
+    """An expert whose normalising constant depends on γ alone, so that each γ needs one number."""
 
     def log_z(self, gamma: Array) -> Array:
         return np.array([self.log_integral(g) for g in np.ravel(gamma).tolist()])

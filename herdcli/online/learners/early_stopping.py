@@ -31,7 +31,11 @@ FOLD = 2  # unit of the random numbers that assign rows to folds; passes of a fo
 
 @dataclass(frozen=True)
 class PassChoice:
-    """The chosen learner for rows in memory; `table` has all candidates, `error` that of the best on `held` rows."""
+    """The chosen learner for rows in memory.
+
+    table  errors of all candidates on held-out rows, the learners are in `learners`, and `best` is the index of the chosen one.
+    folds  number of folds.
+    """
 
     settings: Settings
     scales: Array | None

@@ -295,7 +295,7 @@ def student_floor(gamma: Array, D: int, margin: float = 1e-3) -> float:
     """Return the least floor τ for which max(γ, τ) gives a normalisable product of Student experts in D dimensions.
 
     With M filters in general position and γ sorted ascending, e^{−E} has a finite integral where
-    2 Σ_{i ≤ M − D + k} γ_(i) > k for k = 1 … D: in a subspace of k dimensions D − k filters may be silent.
+    2 Σ_{i ≤ M − D + k} γ_(i) > k for k = 1 … D.  In a subspace of k dimensions D − k filters may be silent.
     `margin` is the relative distance kept from that boundary.  Returns −inf if γ is already inside.
     """
     # In a subspace of k dimensions D − k filters are 0.  Along its rays e^{−E} falls as r^{−2Σγ} over the others, and ∫ r^{k−1}

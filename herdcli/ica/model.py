@@ -30,7 +30,7 @@ class Filters:
     M filters of D whitened dimensions.  Outputs u = J z with z = whitening.apply(x); p(z) ∝ e^{−E(z)}, E = Σ_i E_i(u_i).
 
     Filters are in order of descending power (see `filter_convention`), each with the sign that makes its largest entry on raw rows
-    positive; with a topography they keep their positions on its grid.
+    positive.  With a topography they keep their positions on its grid.
     """
 
     algorithm: str

@@ -2,7 +2,7 @@
 
 A pass takes the blocks in random order, WINDOW of them at a time, and the rows of such a window in random order.  Two windows are in
 memory, so the memory needed does not depend on the number of rows.  The order of a pass is a function of the given generators and of
-the rows' number and size, not of earlier reads: a run resumed from a checkpoint uses the same order.
+the rows' number and size, not of earlier reads.  A run resumed from a checkpoint uses the same order.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Tagger(Classifier):
     """A linear classifier for each of C labels over d features (d + 1 with a bias, which is then column 0).
 
     It has the fields of a classifier, with labels in place of classes and a row of weights for each label.  The error of
-    its progress is the share of labels that an example has and does not get, or the other way round; its loss is the mean over labels.
+    its progress is the share of labels that an example has and does not get, or the other way round.  Its loss is the mean over labels.
     """
 
     holdout: Tagged | None = None  # type: ignore[assignment]

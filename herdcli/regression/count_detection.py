@@ -59,7 +59,7 @@ def is_unordered(X: Array, y: Array) -> bool:
     Under a generalised linear model, the mean of a column over the rows of each count rises or falls with the counts.  Over
     the rows of each class it goes up and down with their codes, though codes in the order of frequencies are distributed like counts.
     The residual squares of the best monotone means, relative to those within classes, are compared with F for the number of values less 2,
-    which is more than their degrees of freedom; columns by Bonferroni's inequality.
+    which is more than their degrees of freedom.  Columns are combined by Bonferroni's inequality.
     Source: Barlow, Bartholomew, Bremner & Brunk (1972), ch. 3; lack of fit against replicates.
     """
     values, place, count = np.unique(y, return_inverse=True, return_counts=True)

@@ -28,7 +28,7 @@ def cuts(X: Array) -> Array:
     """Return thresholds (D,) that divide each column of X (n, D) most evenly: about as many rows are at or above one as below it.
 
     A column's threshold is one of its values.  It is the upper median, or the next larger value if the share of rows at or above that
-    is closer to a half and not zero: a column of zeros and ones has the threshold 1.
+    is closer to a half and not zero.  So a column of zeros and ones has the threshold 1.
     """
     found = np.empty(X.shape[1], dtype=X.dtype)
     for number, column in enumerate(X.T):

@@ -1,6 +1,6 @@
 """The order and the signs of filters, so that reruns and machines agree: descending power, largest entry positive.
 
-The power of output i is the variance it contributes to the raw rows, Var(u_i) |b_i|² with b_i column i of the basis; it depends neither
+The power of output i is the variance it contributes to the raw rows, Var(u_i) |b_i|² with b_i column i of the basis.  It depends neither
 on the filter's scale nor on the units of u.  The sign makes the entry of J_i @ whitening.forward with the largest magnitude
 positive.  The filters of a topographic map keep their positions on its grid.
 """

@@ -1,7 +1,8 @@
 """Drift detection: learners with fading evidence are compared with the winner of the race over the first examples.
 
-Each example is evaluated before it is learned.  If the best of a few forgetting learners made significantly fewer mistakes in the second
-half of the first examples than the one that forgets nothing, the stream drifts, and further half-lives are tried.
+Each example is evaluated before it is learned.  The mistakes of a few forgetting learners are compared with those of the learner that
+forgets nothing, in the second half of the first examples.  If the best made significantly fewer, the stream drifts, and further
+half-lives are tried.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def learn_full(
     """Learn dense rows X (n, D) one after another and return the number of rows that changed something.
 
     mean (C, D), changed.  sigma (C, D, D) of each class against the rest (C = 1: two classes), or (1, C·D, C·D) for the
-    difference to the best other class; only its lower triangle (upper in C order) is kept up to date until `symmetrise`.
+    difference to the best other class.  Only its lower triangle (upper in C order) is kept up to date until `symmetrise`.
     label (n,) class indices.  score, variance (n, C) before the row is learned.  weight (n,): a row of 0 is evaluated and changes nothing.
     target (n,): numbers in place of labels (C = 1).
     """

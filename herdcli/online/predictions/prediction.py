@@ -1,7 +1,7 @@
 """Predictions of a classifier for new examples: scores, classes, and calibrated confidences.
 
 The weights are N(μ, Σ), so a margin is N(m, v) and positive with probability Φ(m/√v).  v does not include the noise in the
-labels, so 1 is added to it and one scale g is fitted on held-out margins: confidence F(g m / √(1 + v)), with F the normal or the
+labels, so 1 is added to it and one scale g is fitted on held-out margins.  The confidence is F(g m / √(1 + v)), with F the normal or the
 logistic distribution.  For several classes the softmax of scores g s / √(1 + v̄) is another candidate, with v̄ the mean variance of a
 row's scores, so that the temperature differs from row to row.  The candidate with the highest held-out likelihood is used.
 """

@@ -1,6 +1,6 @@
 """Quadratic features: products of the features of two namespaces, in the same columns as in Vowpal Wabbit.
 
-A pair is named by the first letters of its namespaces, "ab"; within one namespace, "aa", every pair of features occurs once, including
+A pair is named by the first letters of its namespaces, "ab".  Within one namespace, "aa", every pair of features occurs once, including
 each feature with itself, and "::" means all pairs of all namespaces.  With h the hash of a feature, the product x_i x_j has the column
 (16777619 · h_i) xor h_j, modulo the size of the table: the step of Fowler, Noll & Vo's hash, from h_i with h_j.  The low bits of
 that depend only on the low bits of both, so that hashes that are already reduced give the same column.

@@ -72,7 +72,7 @@ class Settings2(Settings1):
 
 @dataclass(frozen=True)
 class Settings(Settings2):
-    """The settings of learning: those of `Settings1` and `Settings2`, and
+    """The settings of learning: those of `Settings1` and `Settings2`, and these:
 
     holdout       every so many-th example is evaluated in each pass and not learned; 0: none.
     until_last    held-out examples are learned in the last pass, after they have been evaluated.

@@ -104,10 +104,7 @@ def command(session: Session, request: Request) -> None:
 
 
 def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:
-    """Return rows sampled from an rbm, or from a dbn.
-
-    The highest layer of a dbn is sampled, and the other layers turn its rows into rows of the lowest layer.
-    """
+    """Return rows sampled from an rbm, or from the highest layer of a dbn, whose rows the layers below turn into visible rows."""
     from herdcli.cli.small.sampled_rows import sample_models, sampled_dataset
     from herdcli.cli.small.state_names import decode_softmax_columns
     from herdcli.errors import BadUsage

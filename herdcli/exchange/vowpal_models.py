@@ -75,15 +75,15 @@ def _feature_weights(model: Classifier) -> list[float]:
     return found
 
 
-def read_model(text: str, require: Callable[[int, str], None], note: Callable[[str], None]) -> Classifier:
+def read_model(text: str, require_memory: Callable[[int, str], None], note: Callable[[str], None]) -> Classifier:
     """Return the classifier of a readable model.  Raises DataError with the line that is wrong.
 
-    require  called with the bytes that the declared bits need and their purpose, before they are allocated.
+    require_memory  called with the bytes that the declared bits need and their purpose, before they are allocated.
     note     called with one line for the user.
     """
     lines = enumerate(text.splitlines(), start=1)
     bits, interactions = _parse_header(lines)
-    require(32 << bits, f"2^{bits} weights")
+    require_memory(32 << bits, f"2^{bits} weights")
     weights = np.zeros(1 << bits)
     for number, line in lines:
         place = re.fullmatch(r"(\d+):(\S+)(?: .*)?", line)

@@ -36,9 +36,9 @@ def command(session: Session, request: Request) -> None:
     --patches and --segments cut pieces from images and signals, and keep labels and splits.  --hold-out makes a
     split that tests some labels under a condition that they were not trained in.
 
-    Models: --to rbm, dbn or classifier imports weights of another program, for herd eval --data.  As INPUT, an rbm,
-    dbn, ica or perceptron can be written as .safetensors or .onnx, a classifier or regression as .onnx, and a classifier of
-    hashed text as .vw, Vowpal Wabbit's readable weights.
+    Models: --to rbm, dbn or classifier imports weights of another program.  As INPUT, an rbm, dbn, ica or perceptron
+    can be written as .safetensors or .onnx, a classifier or regression as .onnx, and a classifier of hashed text as
+    .vw, Vowpal Wabbit's readable weights.
     """
     from herdcli.artifacts.formats import format_detection
     from herdcli.cli.convert.datasets import convert

@@ -86,7 +86,7 @@ def _convert_in_parts(session: Session, request: Request) -> bool:
     note, verified = session.console.note, session.shard is None
     roles = session.column_roles()
     with row_ranges.open_ranges(request.source, input_format=request.input_format, note=note, verified=verified, roles=roles) as found:
-        if found is None or found.artifact.recoding or (told := _declaration_adder(found)) is None:
+        if found is None or found.artifact.recoding or (told := _metadata_adder(found)) is None:
             return False
         found.as_stored, session.inputs["data"] = True, found.artifact
         read, columns = streamed_rows.row_reader(found), found.artifact.value.X.shape[1]
@@ -101,7 +101,7 @@ def _convert_in_parts(session: Session, request: Request) -> bool:
     return True
 
 
-def _declaration_adder(ranges: RowRanges) -> Callable[[Dataset], Dataset] | None:
+def _metadata_adder(ranges: RowRanges) -> Callable[[Dataset], Dataset] | None:
     """Return a function that adds the properties of the whole file to a range of rows; None if the file has more than can be added."""
     reader, declared = ranges.parts[0][1], ranges.declared
     if isinstance(reader, row_ranges.Hdf5Reader):

@@ -290,7 +290,7 @@ class Request:
     split: str | None = shared_options.split(only=ROWS)
     seed: int = shared_options.seed()
     levels_are_states = True  # the levels of a text column are states; there are no one-hot columns
-    default_roles = frozenset[str]()  # every column is a variable
+    default_column_roles = frozenset[str]()  # every column is a variable
 
     def resolved(self, typed_options: frozenset[str]) -> Request:
         """Set --smoothing to 1 pseudo-row if it is not given, unless --moments is; without it, unseen states would be impossible."""

@@ -385,7 +385,7 @@ class Request:
     suited: bool = derived(False)  # whether the algorithm is auto's choice
 
     @property
-    def default_roles(self) -> frozenset[str]:
+    def default_column_roles(self) -> frozenset[str]:
         """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 

@@ -106,7 +106,7 @@ class Request:
     seed: int = shared_options.seed()
 
     @property
-    def default_roles(self) -> frozenset[str]:
+    def default_column_roles(self) -> frozenset[str]:
         """The column roles that are recognised by their usual names."""
         from herdcli.artifacts.tables.column_roles import ROLES
 

@@ -231,7 +231,7 @@ class Request:
     seed: int = shared_options.seed()
 
     @property
-    def default_roles(self) -> frozenset[str]:
+    def default_column_roles(self) -> frozenset[str]:
         """The column roles that are recognised by their usual names."""
         return frozenset()
 

@@ -46,7 +46,7 @@ class Request:
 class _EveryColumn(Request):
     """The same request for tables in which a column's name does not determine its role."""
 
-    default_roles = frozenset[str]()
+    default_column_roles = frozenset[str]()
 
 
 @click.command("info", cls=Command)

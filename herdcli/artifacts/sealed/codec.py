@@ -204,6 +204,8 @@ def _read_attribute(stored: Any, hint: Any) -> Any:
 
 def _read_dataset(item: Any, hint: Any) -> Any:
     values = read_array(item)
+    if all(get_origin(kind) is dict for kind in _union_members(hint)):
+        raise TypeError("is a dataset, expected a group")
     for kind in _union_members(hint):
         origin = get_origin(kind)
         if origin in (list, tuple):

@@ -215,3 +215,17 @@ def test_long_doubles_of_a_file_are_read_as_what_the_program_reckons_in() -> Non
         found = codec.read_fields(file, Part, where="x")
     assert found.values.dtype == np.float64
     assert found.values.tolist() == [1.5, np.inf]
+
+
+@dataclass(frozen=True)
+class Columns:
+    table: dict[str, Array]
+
+
+def test_an_array_in_the_place_of_a_table_is_refused() -> None:
+    raw = io.BytesIO(encoded(Columns({"a": np.ones(2)})))
+    with h5py.File(raw, "r+") as file:
+        del file["table"]
+        file["table"] = np.ones(2)
+    with pytest.raises(DataError, match=r"/table cannot be read.*is a dataset, expected a group"):
+        decoded(raw.getvalue(), Columns)

@@ -64,6 +64,10 @@ class LeftOut(Exception):
     """A table of a stage that was left out because its data sets were not there."""
 
 
+class PeerMissing(LeftOut):
+    """A table without a row of another program, which is not installed here."""
+
+
 def known(table: Row, kind: str, name: str) -> Row:
     """The table, if all its keys are known."""
     for key in table:
@@ -146,6 +150,9 @@ def quantity(spec: Row, file: str | None, folder: Path) -> float:
     chosen = [row for row in rows if all(matches(row, column, wanted) for column, wanted in where.items())]
     if spec.get("over") == "count":
         return float(len(chosen))
+    peer = where.get("contender", "herd")
+    if peer != "herd" and all(row["contender"] != peer for row in rows):
+        raise PeerMissing(f"{path.name}: {peer} did not take part; install it for this comparison")
     if not chosen:
         raise Miss(f"{path} has no row with {told}")
     if "over" not in spec and len(chosen) > 1:
@@ -265,8 +272,10 @@ def report(expected: Row, folder: Path, quick: bool) -> int:
             try:
                 values, misses = judge(claim, folder, quick)
             except LeftOut as reason:
-                not_judged.append(f"{title(paper, claim)}: {reason}")
-                continue
+                if quick or not isinstance(reason, PeerMissing):
+                    not_judged.append(f"{title(paper, claim)}: {reason}")
+                    continue
+                values, misses = {}, [str(reason)]
             verdicts[claim["verdict"]] += 1
             missed += bool(misses)
             numbers = ", ".join(f"{name} {value:.4g}" for name, value in values.items()) or claim.get("tested", claim.get("lacks", ""))
@@ -277,7 +286,7 @@ def report(expected: Row, folder: Path, quick: bool) -> int:
     told = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items() if count)
     print(f"{sum(verdicts.values())} claims: {told}; {missed} missed")
     if not_judged:
-        print(f"{len(not_judged)} claims not judged, their tables were left out:")
+        print(f"{len(not_judged)} claims not judged, because tables or programs are missing:")
         print(*(f"  {each}" for each in not_judged), sep="\n")
     return missed
 

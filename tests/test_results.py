@@ -285,9 +285,22 @@ def test_claims_of_tables_that_were_left_out_are_named_and_not_missed(check, tmp
     code, out, err = check("--quick")
     assert (code, err) == (0, [])
     assert out.splitlines()[-2:] == [
-        "1 claims not judged, their tables were left out:",
+        "1 claims not judged, because tables or programs are missing:",
         f"  {NAME}: fig1.csv: usps_all.h5 is not there",
     ]
+
+
+def test_claims_about_programs_that_took_no_part_are_missed_in_full_results_alone(script, monkeypatch, tmp_path, capsys):
+    module = script("check_results")
+    (tmp_path / "t.csv").write_text("task,contender,exact\nMAR,herd,3\n")
+    spec = {"where": {"task": "MAR", "contender": "pyagrum"}, "value": "exact"}
+    with pytest.raises(module.PeerMissing, match=r"^t\.csv: pyagrum did not take part; install it for this comparison$"):
+        module.quantity(spec, "t.csv", tmp_path)
+    claim = {"figure": "a", "claim": "b", "verdict": "reproduced", "file": "t.csv", "read": {"other": spec}, "holds": ["other > 0"]}
+    paper = {"name": "League", "claim": [claim | {"quick": {"holds": ["other > 0"]}}]}
+    assert module.report({"paper": [paper]}, tmp_path, quick=True) == 0
+    assert module.report({"paper": [paper]}, tmp_path, quick=False) == 1
+    assert "pyagrum did not take part" in capsys.readouterr().err
 
 
 def test_references_of_networks_are_exact_and_compared_with_what_is_known(script, monkeypatch, tmp_path):

@@ -50,22 +50,22 @@ cluster-test: $(VENV)/installed-dev  ## shards on Dask workers (herdcli[dask]) a
 	$(BIN)/pytest -q -n 0 -rs -m "cluster and not slow" tests/cluster
 
 mutants: $(VENV)/installed-dev  ## do the tests bite?  COUNT=400 changes of operators, constants and comparisons; long
-	$(BIN)/python scripts/mutants.py --count $(or $(COUNT),400)
+	$(BIN)/python scripts checks/mutants --count $(or $(COUNT),400)
 
 torture: $(VENV)/installed-dev  ## hostile files, failing calls, kills, races; SECONDS=3600 for more of them; needs cc
-	$(BIN)/python scripts/torture.py $(if $(SECONDS),--seconds $(SECONDS),--check)
+	$(BIN)/python scripts torture $(if $(SECONDS),--seconds $(SECONDS),--check)
 
 sanitize: $(VENV)/installed-dev  ## the compiled loops under AddressSanitizer and UBSan: their tests, hostile files; needs gcc
-	$(BIN)/python scripts/sanitize.py
+	$(BIN)/python scripts checks/sanitize
 
 lint: $(VENV)/installed-dev  ## ruff (format and rules), mypy --strict and the prose of pages, help and messages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict herdcli
-	$(BIN)/python scripts/check_prose.py
+	$(BIN)/python scripts dev/check_prose
 
 bench: $(VENV)/installed-bench  ## the benchmarks behind every claim of speed
-	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@for script in $$($(BIN)/python scripts | sed -n 's#^\(bench/[^ ]*\).*#\1#p' | grep -v _peers$$); do echo "== $$script"; $(BIN)/python scripts $$script; done
 
 ifneq ($(filter grouped-target,$(.FEATURES)),)
 include results.mk
@@ -75,22 +75,22 @@ data results quick check-results check-quick nightly:
 endif
 
 manual: $(VENV)/installed-dev  ## docs/commands, docs/man, docs/format.md and the types of the Python functions from the commands themselves
-	$(BIN)/python scripts/make_manual.py
-	$(BIN)/python scripts/make_stubs.py
+	$(BIN)/python scripts dev/make_manual
+	$(BIN)/python scripts dev/make_stubs
 
 picture: $(VENV)/installed-dev  ## docs/pipeline.svg, the picture at the head of the README, from the pipeline that it shows
-	$(BIN)/python scripts/make_pipeline_picture.py docs/pipeline.svg
+	$(BIN)/python scripts dev/make_pipeline_picture docs/pipeline.svg
 
 digits: $(VENV)/installed-dev  ## make data/digits.h5 again from scikit-learn's copy
 	$(BIN)/pip install --quiet scikit-learn
-	$(BIN)/python scripts/make_digits.py data/digits.h5
+	$(BIN)/python scripts dev/make_digits data/digits.h5
 
 site:  ## build/site from docs/, links checked: mkdocs-material, formulas as MathML
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock:  ## write requirements-ci.txt anew from the newest versions
-	scripts/lock.sh $(PYTHON) requirements-ci.txt
+	scripts/dev/lock.sh $(PYTHON) requirements-ci.txt
 
 clean:  ## remove what was built, .venv included
 	rm -rf $(VENV) build dist *.egg-info herdcli/fast/*.so

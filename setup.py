@@ -2,7 +2,7 @@
 
 HERD_REQUIRE_EXT=1   a loop that does not compile fails the build (releases, CI).
 HERD_PUREPYTHON=1    nothing is compiled; the NumPy loops are used.
-HERD_SANITIZE=1      with gcc's AddressSanitizer and UndefinedBehaviorSanitizer, into build/sanitize (scripts/sanitize.py runs it).
+HERD_SANITIZE=1      with gcc's AddressSanitizer and UndefinedBehaviorSanitizer, into build/sanitize (scripts/checks/sanitize.py runs it).
 Otherwise a loop that does not compile is left out with a warning, and its NumPy twin is used.
 """
 

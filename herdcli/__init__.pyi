@@ -1,4 +1,4 @@
-"""Written by scripts/make_stubs.py from the options of the commands."""
+"""Written by scripts/dev/make_stubs.py from the options of the commands."""
 
 import os
 from typing import Any, Literal

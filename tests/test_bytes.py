@@ -1,17 +1,13 @@
-"""The table of docs/reliability.md says what `scripts/determinism.py` finds."""
+"""The table of docs/reliability.md says what `scripts/checks/determinism.py` finds."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from checks import determinism
 
 from herdcli.cli.main import COMMANDS
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
-import determinism  # noqa: E402
 
 NEVER = ("threads", "NumPy loops", "locale", "hash seed")  # of them no byte may depend
 QUICK = ("nherd-train",)

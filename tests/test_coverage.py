@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "make_coverage.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "dev" / "make_coverage.py"
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def coverage():
 
 def test_nothing_is_missing_and_the_page_is_fresh(coverage):
     assert coverage.wrong() == []
-    assert coverage.PAGE.read_text() == coverage.page(), "python scripts/make_coverage.py"
+    assert coverage.PAGE.read_text() == coverage.page(), "python scripts dev/make_coverage"
 
 
 ROW = 'ref = "eq. 1", what = "w", '

@@ -41,7 +41,7 @@ def recipes(page: str) -> list[str]:
 
 
 def test_the_generated_pages_are_what_the_commands_say():
-    ended = subprocess.run([sys.executable, ROOT / "scripts" / "make_manual.py", "--check"], capture_output=True, text=True, check=False)
+    ended = subprocess.run([sys.executable, ROOT / "scripts", "dev/make_manual", "--check"], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
@@ -79,7 +79,7 @@ def test_pictures_of_the_gallery_are_small_and_all_are_shown():
 
 
 def test_the_gallery_says_what_is_drawn_of_every_kind():
-    command = [sys.executable, ROOT / "scripts" / "make_gallery.py", "--check"]
+    command = [sys.executable, ROOT / "scripts", "dev/make_gallery", "--check"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
 

@@ -1,4 +1,4 @@
-"""What scripts/mutants.py changes and what it leaves, and that what tests/mutants.toml tells of is there."""
+"""What scripts/checks/mutants.py changes and what it leaves, and that what tests/mutants.toml tells of is there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-_spec = importlib.util.spec_from_file_location("mutants", ROOT / "scripts" / "mutants.py")
+_spec = importlib.util.spec_from_file_location("mutants", ROOT / "scripts" / "checks" / "mutants.py")
 mutants = importlib.util.module_from_spec(_spec)
 sys.modules["mutants"] = mutants
 _spec.loader.exec_module(mutants)

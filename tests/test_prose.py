@@ -1,4 +1,4 @@
-"""scripts/check_prose.py: it finds what a reader stumbles over, and nothing of it is left in pages, help and messages."""
+"""scripts/dev/check_prose.py: it finds what a reader stumbles over, and nothing of it is left in pages, help and messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPT = ROOT / "scripts" / "check_prose.py"
+SCRIPT = ROOT / "scripts" / "dev" / "check_prose.py"
 LONG = "Each " + "very " * 34 + "long sentence has to be read twice."
 
 

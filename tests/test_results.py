@@ -1,4 +1,4 @@
-"""The papers' figures: `make results` knows every stage, and what is committed agrees with scripts/expected.toml."""
+"""The papers' figures: `make results` knows every stage, and what is committed agrees with scripts/papers/expected.toml."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def script(monkeypatch):
 
 @pytest.fixture
 def check(script, monkeypatch, capsys, tmp_path):
-    """`check_results.py ARGUMENTS` of results with one table: exit code, stdout, stderr lines."""
-    module = script("check_results")
+    """`papers/check_results.py ARGUMENTS` of results with one table: exit code, stdout, stderr lines."""
+    module = script("papers.check_results")
     results, expected = tmp_path / "results", tmp_path / "expected.toml"
     results.mkdir()
     (results / "fig1.csv").write_text(TABLE)
@@ -72,7 +72,9 @@ def check(script, monkeypatch, capsys, tmp_path):
 
 
 def test_the_committed_results_are_what_is_expected():
-    ended = subprocess.run([sys.executable, SCRIPTS / "check_results.py", "results"], cwd=ROOT, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, SCRIPTS, "papers/check_results", "results"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith("; 0 missed\n")
 
@@ -142,7 +144,7 @@ def test_a_name_that_no_quantity_has(check):
 
 def test_a_page_that_is_out_of_date(check, tmp_path):
     (tmp_path / "results" / "README.md").write_text("# Claims\n")
-    message = "results/README.md is not what expected.toml and the tables say: python scripts/check_results.py --write"
+    message = "results/README.md is not what expected.toml and the tables say: python scripts papers/check_results --write"
     assert check()[::2] == (1, [message])
 
 
@@ -151,14 +153,14 @@ def test_a_page_that_is_out_of_date(check, tmp_path):
     [("a < b", True), ("2 * a < b", False), ("a + b - 0.5 <= 2.5 < 3", True), ("b > a > 1", False), ("- a < 0", True), ("a >= a", True)],
 )
 def test_inequalities(script, text, holds):
-    assert script("check_results").inequality(text, {"a": 1.0, "b": 2.0})[0] is holds
+    assert script("papers.check_results").inequality(text, {"a": 1.0, "b": 2.0})[0] is holds
 
 
 def test_quantities(script, tmp_path):
     (tmp_path / "t.csv").write_text("kind,a,b\nx,1,2\nx,3,1\ny,5,5\n")
 
     def read(**spec):
-        return script("check_results").quantity(spec, "t.csv", tmp_path)
+        return script("papers.check_results").quantity(spec, "t.csv", tmp_path)
 
     assert read(where={"kind": "x"}, value=["a", "b"], over="mean") == 3.5
     assert read(where={"a": "> b"}, over="count") == 1
@@ -171,8 +173,8 @@ def stages(target: str) -> dict[str, list[str]]:
     line = ["make", "-n", target, "RESULTS=none", "VENV=none"]
     shown = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^for file in (.*?); do cp none/(?:quick/)?work/([\w-]+)/", shown, re.MULTILINE)
-    for name in re.findall(r"python scripts/(\w+\.py)", shown):
-        assert (SCRIPTS / name).exists(), name
+    for name in re.findall(r"python scripts (\S+)", shown):
+        assert (SCRIPTS / name).with_suffix(".py").exists(), name
     return {stage: files.split() for files, stage in found}
 
 
@@ -186,14 +188,14 @@ def test_make_knows_every_stage_and_each_file_has_one():
     files = [file for stage in made.values() for file in stage]
     assert len(files) == len(set(files))
     assert all(set(quick[stage]) <= set(made[stage]) for stage in wanted)
-    expected = tomllib.loads((SCRIPTS / "expected.toml").read_text(encoding="utf-8"))
+    expected = tomllib.loads((SCRIPTS / "papers" / "expected.toml").read_text(encoding="utf-8"))
     listed = {file for paper in expected["paper"] for figure in paper.get("figure", []) for file in figure["files"]}
     assert listed == set(files)
     assert not [file for file in files if not (ROOT / "results" / file).exists()]
 
 
 def test_every_paper_is_looked_at_by_the_quick_run():
-    expected = tomllib.loads((SCRIPTS / "expected.toml").read_text(encoding="utf-8"))
+    expected = tomllib.loads((SCRIPTS / "papers" / "expected.toml").read_text(encoding="utf-8"))
     for paper in expected["paper"]:
         claims = paper.get("claim", [])
         assert not claims or any("quick" in claim for claim in claims), paper["name"]
@@ -209,26 +211,26 @@ def test_a_stage_that_fails_leaves_nothing_and_one_that_is_done_is_not_run_again
 
     def make(body: str, *options: str) -> tuple[int, str]:
         """`make` of fig. 1's table with this in the place of its script ($2 is its folder)."""
-        python.write_text(f'#!/bin/sh\ncase "$1" in *real_data.py) exit 0;; esac\n{body}\n')
+        python.write_text(f'#!/bin/sh\ncase "$1" in *shared/real_data.py) exit 0;; esac\n{body}\n')
         python.chmod(0o755)
         line = ["make", f"{tmp_path}/out/herding-fig1.csv", f"RESULTS={tmp_path}/out", f"VENV={tmp_path}/venv", f"BIN={scripts}", *options]
         ended = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
         return ended.returncode, ended.stdout
 
-    assert make('echo half > "$2"/herding-fig1.csv; exit 1')[0] == 2
+    assert make('echo half > "$3"/herding-fig1.csv; exit 1')[0] == 2
     assert not list((tmp_path / "out").glob("herding*"))
-    assert make('echo whole > "$2"/herding-fig1.csv; echo picture > "$2"/herding-fig1.png')[0] == 0
+    assert make('echo whole > "$3"/herding-fig1.csv; echo picture > "$3"/herding-fig1.png')[0] == 0
     whole = {"herding-fig1.csv": "whole\n", "herding-fig1.png": "picture\n"}
     assert {path.name: path.read_text() for path in (tmp_path / "out").glob("*.*")} == whole
-    script = ("-W", "scripts/fig1_tipi.py")  # as if it were changed
-    assert make('echo half > "$2"/herding-fig1.csv; exit 1', *script)[0] == 2
+    script = ("-W", "scripts/papers/fig1_tipi.py")  # as if it were changed
+    assert make('echo half > "$3"/herding-fig1.csv; exit 1', *script)[0] == 2
     assert {path.name: path.read_text() for path in (tmp_path / "out").glob("*.*")} == whole
     assert make("exit 1") == (0, f"make: '{tmp_path}/out/herding-fig1.csv' is up to date.\n")
 
 
 def test_a_missing_data_set_is_named_with_its_source(tmp_path):
     ended = subprocess.run(
-        [sys.executable, SCRIPTS / "real_data.py", "usps_all.h5"],
+        [sys.executable, SCRIPTS, "shared/real_data", "usps_all.h5"],
         env=os.environ | {"HERD_DATA": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -243,14 +245,14 @@ def test_a_missing_data_set_is_named_with_its_source(tmp_path):
 def test_every_data_set_has_a_source(script):
     text = (ROOT / "results.mk").read_text()
     named = {name for line in re.findall(r"(?:\.|-)data := (.*)", text) for name in line.split()}
-    real_data = script("real_data")
+    real_data = script("shared.real_data")
     assert named <= set(real_data.NAMES)
     assert {real_data.NAMES[name].name for name in named} == {entry.name for entry in registry.needed_for_results()}
 
 
 def test_stages_without_their_data_are_left_out_by_name(script, monkeypatch, tmp_path, capsys):
     """And those that read their tables."""
-    module = script("stages_without_data")
+    module = script("papers.stages_without_data")
     monkeypatch.setattr(module, "is_there", lambda name: name not in {"yale64.h5", "spambase.h5"})
     files, data, needs = module.described("quick", Path("none"))
     reasons = module.left_out(files, data, needs)
@@ -274,8 +276,8 @@ def test_stages_without_their_data_are_left_out_by_name(script, monkeypatch, tmp
 def test_make_leaves_out_the_stages_that_it_is_told():
     line = ["make", "-n", "quick-stages", "WITHOUT=faces league", "RESULTS=none", "VENV=none"]
     shown = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
-    assert "scripts/fig_faces.py none" not in shown
-    assert "scripts/fig_mrf.py none" in shown
+    assert "scripts papers/fig_faces.py none" not in shown
+    assert "scripts papers/fig_mrf.py none" in shown
 
 
 def test_claims_of_tables_that_were_left_out_are_named_and_not_missed(check, tmp_path):
@@ -291,7 +293,7 @@ def test_claims_of_tables_that_were_left_out_are_named_and_not_missed(check, tmp
 
 
 def test_claims_about_programs_that_took_no_part_are_missed_in_full_results_alone(script, monkeypatch, tmp_path, capsys):
-    module = script("check_results")
+    module = script("papers.check_results")
     (tmp_path / "t.csv").write_text("task,contender,exact\nMAR,herd,3\n")
     spec = {"where": {"task": "MAR", "contender": "pyagrum"}, "value": "exact"}
     with pytest.raises(module.PeerMissing, match=r"^t\.csv: pyagrum did not take part; install it for this comparison$"):
@@ -304,7 +306,7 @@ def test_claims_about_programs_that_took_no_part_are_missed_in_full_results_alon
 
 
 def test_references_of_networks_are_exact_and_compared_with_what_is_known(script, monkeypatch, tmp_path):
-    module = script("network_references")
+    module = script("checks.network_references")
     (tmp_path / "coin.uai").write_text("MARKOV\n1\n2\n1\n1 0\n2 1.0 3.0\n")
     monkeypatch.setattr(module, "KNOWN", {"coin.uai": float(np.log(4)), "absent.uai": 0.0})
     monkeypatch.setattr(sys, "argv", ["network_references.py", str(tmp_path)])
@@ -327,13 +329,13 @@ def test_a_table_goes_on_where_it_was_left(script, tmp_path):
         done.append(unit["seed"])
         return [unit | {"algorithm": name, "x": 9.25} for name in "ab"]
 
-    script("fig_ups").gathered(table, [{"seed": seed} for seed in range(3)], 2, work)
+    script("papers.fig_ups").gathered(table, [{"seed": seed} for seed in range(3)], 2, work)
     assert sorted(done) == [1, 2]
     assert table.read_text() == "seed,algorithm,x\n0,a,1.5\n0,b,2.5\n1,a,9.25\n1,b,9.25\n2,a,9.25\n2,b,9.25\n"
 
 
 def test_a_command_that_fails_ends_the_script(script):
-    pipeline = script("figure_pipeline")
+    pipeline = script("shared.figure_pipeline")
     assert pipeline.told("info", "none.h5", answers=(66,)) == (66, "herd info: none.h5: there is no such file\n")
     with pytest.raises(SystemExit, match=r"failed with exit code 66: herd info none\.h5$"):
         list(pipeline.side_by_side(lambda unit: [pipeline.told("info", unit["file"])], [{"file": "none.h5"}]))
@@ -341,7 +343,7 @@ def test_a_command_that_fails_ends_the_script(script):
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_a_forked_command_reads_writes_and_ends_as_one_of_its_own(script, monkeypatch, tmp_path, platform):
-    commands = script("forked_commands")
+    commands = script("shared.forked_commands")
     monkeypatch.setattr(commands.sys, "platform", platform)
     rows = "a,b\n1,2\n3,4\n"
     assert commands.run(["convert", "-", "-q", "-o", "rows.h5"], tmp_path, rows) == (0, "", "")
@@ -354,7 +356,7 @@ def test_a_forked_command_reads_writes_and_ends_as_one_of_its_own(script, monkey
 
 
 def test_the_page_of_the_league_begins_with_what_is_lost(script):
-    league = script("league_kernel")
+    league = script("leagues.kernel")
 
     def row(method, mmd2, seconds):
         return {"set": "digits", "rows": 9, "atoms": 3, "method": method, "mmd2": mmd2, "seconds": seconds, "memory_mb": 1.0}
@@ -376,7 +378,7 @@ def test_the_page_of_the_league_begins_with_what_is_lost(script):
 
 
 def test_the_league_says_first_where_herd_is_behind(script, tmp_path):
-    module = script("league")
+    module = script("leagues.league_page")
     (tmp_path / "herding-fig3.csv").write_text(
         "column,error\nMLR,0.09\n1NN,0.05\nH1,0.02\nSH1,0.03\nCD1,0.025\nH2,0.02\nSH2,0.03\nCD2,0.01\n"
     )
@@ -387,12 +389,12 @@ def test_the_league_says_first_where_herd_is_behind(script, tmp_path):
     assert behind.startswith("- **behind**, USPS, 100 hidden units, 4 splits: CD-1 (`herd fit-rbm`) 1.00%, herding 2.00%")
     assert ahead.startswith("- ahead, USPS, 50 hidden units, 4 splits: herding 2.00%, CD-1 (`herd fit-rbm`) 2.50%")
     assert "## `herd kernel-herd`" not in page
-    assert "| `herd em` | `scripts/bench_hmm.py` | below |" in page
+    assert "| `herd em` | `scripts/bench/tables/hmm.py` | below |" in page
     assert page.count("3.0 times as fast") == 1
 
 
 def test_sides_of_the_league_are_paired_draw_by_draw(script):
-    page = script("league_pairs_page")
+    page = script("leagues.pairs_page")
 
     def row(contender, draw, quality, seconds, package="herdcli"):
         told = {"task": "gmm", "asked": "minus nats a row", "set": "speech", "package": package, "version": "1.0", "settings": ""}
@@ -412,7 +414,7 @@ def test_sides_of_the_league_are_paired_draw_by_draw(script):
 
 def test_rivals_measure_what_they_say(script):
     """Log Z of a machine of one hidden unit and the Amari distance of a permutation, by hand."""
-    rivals = script("peer_programs")
+    rivals = script("leagues.peer_programs")
     assert rivals.amari(np.array([[0.0, 2.0], [-3.0, 0.0]]), np.eye(2)) == 0
     assert rivals.amari(np.array([[1.0, 0.5], [0.0, 1.0]]), np.eye(2)) == pytest.approx(1.0)
     assert rivals.lengths(np.array([3, 3, 3, 1, 1, 7])) == [3, 2, 1]
@@ -420,7 +422,7 @@ def test_rivals_measure_what_they_say(script):
 
 
 def test_intervals_of_claims_are_two_standard_errors(script):
-    told = script("claims").told
+    told = script("claims.claim_rows").told
     row = told("c", "s", "q", [1.0, 2.0, 3.0])
     assert (row["runs"], row["mean"], row["low"], row["high"]) == (3, 2.0, 2.0 - 2 / 3**0.5, 2.0 + 2 / 3**0.5)
     assert [told("c", "s", "q", 4.0)[name] for name in ("runs", "se", "low", "high")] == [1, 0.0, 4.0, 4.0]
@@ -438,7 +440,7 @@ $(RESULTS)/two.csv:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_stage_that_is_made_again_and_is_recorded(script, monkeypatch, tmp_path, number):
-    module = script("rebuild_results")
+    module = script("papers.rebuild_results")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "commit", lambda: "0" * 40)
     (tmp_path / "Makefile").write_text(MAKEFILE)
@@ -453,13 +455,13 @@ def test_a_signal_stops_the_stage_that_is_made_again_and_is_recorded(script, mon
 
 
 def test_fields_that_differ_are_told_by_how_much(script):
-    relative = script("rebuild_results").relative
+    relative = script("papers.rebuild_results").relative
     assert relative("34.40672642020537", "34.40672642020539") == pytest.approx(6e-16, rel=0.1)
     assert [relative(*both) for both in (("1", "2"), ("0", "-3"), ("True", "1"), ("nan", "1"), ("", "1"))] == [0.5, 1, 1, 1, 1]
 
 
 def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_path):
-    module = script("rebuild_results")
+    module = script("papers.rebuild_results")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     (tmp_path / "Makefile").write_text(MAKEFILE)
     (tmp_path / "results").mkdir()
@@ -491,7 +493,7 @@ def test_results_made_again_are_recorded_and_compared(script, monkeypatch, tmp_p
 
 def test_tasks_of_many_classes_have_no_rows_at_equal_C(script):
     """They are taught no passes for that table, and a count of nothing is no error of 0."""
-    paper, tasks = script("paper_nherd"), script("nherd_tasks")
+    paper, tasks = script("papers.paper_nherd"), script("papers.nherd_tasks")
     random = np.random.default_rng(0)
     y = np.arange(60) % 3
     X = csr_matrix(np.eye(3)[y] + 0.1 * random.random((60, 3)))

@@ -1,4 +1,4 @@
-"""scripts/site_hooks.py: the first use of a term on a page leads to the glossary."""
+"""scripts/dev/site_hooks.py: the first use of a term on a page leads to the glossary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TERMS = {
 
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "scripts" / "site_hooks.py")
+    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "scripts" / "dev" / "site_hooks.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

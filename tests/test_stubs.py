@@ -33,7 +33,7 @@ herd.apply(rbm, X, wants="states")
 
 
 def test_the_stubs_are_what_the_options_say():
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "make_stubs.py", "--check"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, ROOT / "scripts", "dev/make_stubs", "--check"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -1,8 +1,7 @@
-"""The lists of scripts/torture.py are complete: every kind of artifact and page it has, every command, algorithms with checkpoints."""
+"""The lists of scripts/torture are complete: every kind of artifact and page it has, every command, algorithms with checkpoints."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -12,17 +11,12 @@ import pytest
 from herdcli.cli.main import COMMANDS
 from herdcli.kinds import KINDS
 
-SCRIPTS = str(Path(__file__).resolve().parents[1] / "scripts")
 OPTIONS = ("algorithm", "model", "rule", "family")  # what a command runs, among several
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    sys.path.insert(0, SCRIPTS)
-    try:
-        return import_module("torture.corpus")
-    finally:
-        sys.path.remove(SCRIPTS)
+    return import_module("torture.corpus")
 
 
 def options(command: str) -> dict[str, object]:

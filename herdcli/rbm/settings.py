@@ -248,7 +248,7 @@ def fill_defaults(
     1 − μ.  Noise falls with √batch, and its accumulated effect grows with the number T of updates: the rate falls as 1/√T.  For values
     that are g apart, weights W of {0, 1} units become W / (g_v g_h) and their gradient g_v g_h times as large, so that the
     centred learner takes the same path at ε / (g_v g_h)².  A penalty that counts as much as a prior of fixed width is proportional to one
-    over the rows; few rows and many weights need it.  Measured by scripts/bench_defaults.py.  Other families keep the defaults of Settings.
+    over the rows; few rows and many weights need it.  See scripts/bench/rbm/defaults.py.  Other families keep the defaults of Settings.
 
     Chains of rpcd restart at rows and cannot lag behind for long, so that rates may be higher for any batch size, as long as this number of
     chains keeps up.  The exception is rows that vary mainly along one direction: moment computes `curvature_bound.largest_moment` of the

@@ -1,1 +1,1 @@
-"""The parts of scripts/torture.py."""
+"""The parts of scripts/torture/__main__.py."""

@@ -1,4 +1,4 @@
-"""Small files as other programs write them (scripts/make_corpus.py), read as those programs read them."""
+"""Small files as other programs write them (scripts/dev/make_corpus.py), read as those programs read them."""
 
 from __future__ import annotations
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,18 +22,11 @@ from herdcli.em.sequence.particle_filter import (
 
 
 def script():
-    path = Path(__file__).resolve().parents[2] / "scripts" / "bench_lds.py"
-    spec = importlib.util.spec_from_file_location("bench_lds", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_lds"] = module
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # for what the script imports from beside it
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("bench.tables.lds")
 
 
 def test_errors_fall_with_the_root_of_the_number_of_particles():
-    """Both within −½ ± 0.1; `scripts/bench_lds.py particles` has the figures of more particles."""
+    """Both within −½ ± 0.1; `scripts/bench/tables/lds.py particles` has the figures of more particles."""
     counts = (60, 240)
     found = script().errors(counts, repetitions=200, steps=5)
     for row in found:

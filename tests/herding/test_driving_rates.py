@@ -217,7 +217,7 @@ def usps():
 
 @pytest.mark.slow
 def test_usps_error_is_two_thirds_of_nearest_neighbours():
-    """Sec. 10 with 100 hidden units on one split (four of them are in the table of scripts/fig3_usps.py)."""
+    """Sec. 10 with 100 hidden units on one split (four of them are in the table of scripts/papers/fig3_usps.py)."""
     on, y, split = usps()
     groups = class_runs.group_rows(on, y, split, [str(label) for label in range(10)], per_class=True)
     problem = class_runs.hidden_problem(

@@ -1,6 +1,6 @@
 """Forecast of the cost of propagation over a junction tree: seconds, from counts of its operations, and the largest memory.
 
-The seconds of each kind of operation were fitted to 23 networks (`scripts/bench_dry_run.py`).  A trial scales them to the machine.
+The seconds of each kind of operation were fitted to 23 networks (`scripts/bench/program/dry_run.py`).  A trial scales them to the machine.
 """
 
 from __future__ import annotations

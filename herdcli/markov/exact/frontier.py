@@ -33,7 +33,7 @@ MOST_CELLS = 1 << 27
 LEAST_SUM = 1e-250  # of αβ, tables scaled to maximum 1: below it the sweep is repeated in logarithms
 LEAST_TOP = 1e-30  # of the maximum of a table before it is scaled
 WIDE = 1 << 10  # rows of a table that are multiplied at a time
-BACK = 4.0  # time of a row backward relative to forward, by `scripts/bench_dry_run.py --only lattice`
+BACK = 4.0  # time of a row backward relative to forward, by `scripts/bench/program/dry_run.py --only lattice`
 
 
 @dataclass(frozen=True)

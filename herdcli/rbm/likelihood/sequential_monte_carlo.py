@@ -20,7 +20,7 @@ from herdcli.records import dataclass
 from herdcli.schema import Array
 
 POPULATIONS = 8
-WIDER = 1.5  # factor of the standard error for the skew of the populations' estimates: scripts/check_likelihood.py
+WIDER = 1.5  # factor of the standard error for the skew of the populations' estimates: scripts/checks/likelihood.py
 CONDITIONAL = 0.95  # share of effective rows that a step of a pilot keeps
 PILOT_ROWS = 64
 FEWEST, PILOT_MOST = 50, 2000  # least number of steps of the first run, and most steps of a pilot

@@ -1,4 +1,4 @@
-"""What earlier versions wrote is read, resumed, merged and made again: the archives that scripts/archive_outputs.py wrote in tests/data.
+"""What earlier versions wrote is read, resumed, merged and made again: what scripts/checks/archive_outputs.py wrote into tests/data.
 
 Arrays that were written on another machine are equal within rounding.
 """

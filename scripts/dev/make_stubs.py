@@ -1,0 +1,63 @@
+"""Write herdcli/__init__.pyi, the types of herd's Python functions, from the options of the commands.
+
+python scripts dev/make_stubs            write it
+python scripts dev/make_stubs --check    write nothing; exit 1 if it is not what would be written
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from herdcli import COMPUTING, LEARNING
+from herdcli.engine import signature
+
+STUB = Path(__file__).resolve().parents[2] / "herdcli" / "__init__.pyi"
+HEAD = '''"""Written by scripts/dev/make_stubs.py from the options of the commands."""
+
+import os
+from typing import Any, Literal
+
+__version__: str
+LEARNING: tuple[str, ...]
+COMPUTING: tuple[str, ...]
+OWN: tuple[str, ...]
+
+Path = str | os.PathLike[str]
+
+def load(path: Path, **how: Any) -> Any: ...
+def save(path: Path, value: Any) -> None: ...
+def check(*paths: Path) -> None: ...
+'''
+
+
+def stub(name: str) -> str:
+    """The declaration of one function, an option a line."""
+    found = signature(name)
+    lines = []
+    for parameter in found.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            lines.append(f"*{parameter.name}: Any")
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(line.startswith("*") for line in lines):
+            lines.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        lines.append(f"{parameter.name}: {parameter.annotation}{default}")
+    return f"def {name}(\n" + "".join(f"    {line},\n" for line in lines) + f") -> {found.return_annotation}: ...\n"
+
+
+def main() -> None:
+    """Write or compare, as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; compare")
+    options = parser.parse_args()
+    text = HEAD + "".join(stub(name) for name in (*LEARNING, *COMPUTING))
+    if not options.check:
+        STUB.write_text(text, encoding="utf-8")
+    elif not STUB.exists() or STUB.read_text(encoding="utf-8") != text:
+        sys.exit(f"{STUB.name} is not what scripts/dev/make_stubs.py writes")
+
+
+if __name__ == "__main__":
+    main()

@@ -50,6 +50,7 @@ class OnlineLearner:
     scales  (D, 5) that scale features from the first example on, if all rows are known; None: they change with the stream.
     rows    number of rows whose multipliers are kept (settings.dual).
     bits    features are hashed into 2^bits columns; the model has only those that occurred.
+    spare   spare weights of a table that grows, in addition to a quarter; 0: none at all, for a few large blocks.
     """
 
     settings: Settings
@@ -62,6 +63,7 @@ class OnlineLearner:
     scales: Array | None = None
     rows: int = 0
     bits: int = 0
+    spare: int = SPARE
     state = LearnerState  # the type of its states
 
     @property
@@ -173,9 +175,9 @@ def _grow_features(state: LearnerState, learner: OnlineLearner, width: int) -> N
         room = max(width, min(2 * state.stack.shape[1], width + (1 << 20)))
         state.stack = tags.grow_weights(state.stack, len(state.stack), room)
     if state.table is not None and len(state.table) < width:
-        room = width if len(state.table) < 2 else width + min(len(state.table), max(len(state.table) // 4, SPARE // learner.count))
         before = len(state.table)
-        state.table = _longer(state, room)
+        spare = min(before, max(before // 4, learner.spare // learner.count)) if learner.spare and before > 1 else 0
+        state.table = _longer(state, width + spare)
         state.table[before:, 1] = 1.0
     if state.mean is not None and state.mean.shape[1] < width:
         assert state.sigma is not None

@@ -316,3 +316,27 @@ def test_short_examples_are_tried_with_as_much_larger_c():
     ]
     np.testing.assert_allclose(tables[1].C, 4096 * tables[0].C)
     np.testing.assert_array_equal(tables[1].error, tables[0].error)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "precision"),
+    [([1, 3, 2048], np.float16), ([2049, 70_000], np.float32), ([0.1, 2.0], np.float64), ([1e-8, 1.0], np.float64)],
+)
+def test_first_examples_are_kept_in_the_smallest_exact_precision(numbers, precision):
+    X = np.array(numbers, dtype=float)[:, None]
+    source = hyperparameter_race.ReplaySource(MemorySource(X, np.arange(len(X)) % 2))
+    [kept] = source.first(len(X))
+    assert kept.block.value.dtype == precision
+    again = source.block(0)
+    assert again.block.value.dtype == np.float64
+    assert again.block.value.tolist() == X[:, 0].tolist()
+
+
+def test_tables_of_a_race_have_no_spare_rows():
+    X, y = rows(50)
+    whole = hyperparameter_race.first_examples(Settings(), [MemorySource(X, y).block(0)], 2)
+    racer = hyperparameter_race.RacingLearner.started(Settings(C=1.0), whole, 2)
+    for begin, end in ((0, 10), (10, 50)):
+        part = whole.part(begin, end)
+        racer.learn_more(part)
+        assert len(racer.state.table) == whole.part(0, end).width

@@ -233,3 +233,17 @@ def test_weights_are_kept_where_one_of_them_is_not_one():
     (weighed,) = BlockReader("x.vw", True, bits=3).blocks([b"1 |a b\n-1 2.5 |a c\n"])
     assert plain.weight is None
     assert weighed.weight.tolist() == [1.0, 2.5]
+
+
+@pytest.mark.parametrize("vw", [False, True])
+def test_arrays_of_rows_follow_the_lines_and_those_of_entries_the_bytes(vw):
+    bar = b"| " if vw else b""
+    long_line = b"1 " + bar + b" ".join(b"%d:2" % k for k in range(1, 400)) + b"\n"
+    short_lines = (b"1 " + bar + b"1:2\n") * 300
+    reader = BlockReader("x.svm", vw, bits=18 if vw else 0)
+    made = list(reader.blocks([long_line, short_lines, long_line]))
+    assert [block.rows for block in made] == [1, 300, 1]
+    assert [len(block.index) for block in made] == [399, 300, 399]
+    label, weight, pointer, index, value = reader._room
+    assert max(len(label), len(weight), len(pointer)) <= 2 * 301 + 1
+    assert min(len(index), len(value)) >= len(short_lines) // 2

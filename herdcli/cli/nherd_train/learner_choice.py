@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from herdcli.cli.nherd_train import half_life_choice, in_memory
 from herdcli.cli.nherd_train.reporting_learner import ReportingLearner
+from herdcli.online.freed_memory import release_freed_memory
 from herdcli.online.learners import hyperparameter_race
 from herdcli.records import dataclass
 
@@ -45,6 +46,7 @@ def choose_learner(session: Session, learner: ReportingLearner, request: Request
     learner = choose_full_covariance(session, learner, request)
     drift = half_life_choice.find_half_life(session, learner, request)
     learner, drift = half_life_choice.first_order(session, learner, request, drift)
+    release_freed_memory()  # of the compared learners
     return LearnerChoice(half_life_choice.learner_with_half_life(session, learner, drift), race, drift)
 
 

@@ -18,6 +18,7 @@ from herdcli.cli.nherd_train.row_sources import heldout_rule, require_memory, ro
 from herdcli.errors import BadUsage, DataError, HerdError
 from herdcli.online.block_sources import AFRESH, MemorySource, TextSource, gather_blocks
 from herdcli.online.class_labels import LabelEncoder, NumericTargets
+from herdcli.online.freed_memory import release_freed_memory
 from herdcli.online.learner import OnlineLearner
 from herdcli.online.predictions.score_calibration import calibrate_model
 from herdcli.online.text.class_names import ClassNameEncoder
@@ -52,6 +53,7 @@ def learn_from_text(session: Session, given: ExampleInput, settings: Settings, r
 
     def require_end(state: LearnerState) -> None:
         learner.report_last_pass(state)
+        release_freed_memory()  # of blocks of text; the model's weights are copies of the learner's
         if settings.early_stop:
             return
         if learner.next_batch(state) is not None:  # a resumed run that had finished has read nothing yet: this reads all

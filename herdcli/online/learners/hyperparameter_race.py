@@ -16,6 +16,7 @@ from herdcli.errors import DataError
 from herdcli.online import learner
 from herdcli.online.block_sources import require_same_input
 from herdcli.online.example_blocks import FIRST, BlockBuilder, ExampleBlock, join_blocks, prepare_block, rescale_block
+from herdcli.online.freed_memory import release_freed_memory
 from herdcli.online.learner_state import BlockSource, LabelledBatch, LearnerState
 from herdcli.online.model import Race, Settings
 from herdcli.online.tags import add_label_columns
@@ -68,9 +69,13 @@ class ReplaySource:
 
 
 def _packed(block: ExampleBlock) -> ExampleBlock:
-    """Return the block with values in single precision if that is exact, as for counts."""
-    value = block.value.astype(np.float32)
-    return replace(block, value=value) if np.array_equal(value, block.value) else block
+    """Return the block with values in half or single precision if that is exact, as for counts."""
+    for precision in (np.float16, np.float32):
+        with np.errstate(over="ignore"):
+            value = block.value.astype(precision)
+        if np.array_equal(value, block.value):
+            return replace(block, value=value)
+    return block
 
 
 def _unpacked(block: ExampleBlock) -> ExampleBlock:
@@ -119,6 +124,7 @@ def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms:
     running, waiting, begin = list(range(len(entries))), dict[int, RacingLearner](), 0
     for end, stay in ROUNDS:
         kept, best = dict[int, RacingLearner](), list[int]()
+        release_freed_memory()  # that of smaller tables, in which the tables of this round have no place
         for number in running:
             algorithm, C = entries[number]
             racer, learned = waiting.pop(number, None), begin
@@ -129,6 +135,7 @@ def _run_heat(settings: Settings, whole: ExampleBlock, classes: int, algorithms:
             kept = _within(
                 {place: kept.get(place, racer) for place in best if place in kept or place == number}, WAITING if stay > 1 else 0
             )
+            del racer
         running, waiting, begin = best, kept, end
         if whole.rows <= end:
             break
@@ -298,7 +305,7 @@ class RacingLearner:
     def started(settings: Settings, whole: ExampleBlock, classes: int, covariance: str = "diagonal") -> RacingLearner:
         """Return a learner that has learned nothing; with a full covariance it has capacity for all features."""
         alone = replace(settings, covariance=covariance, kernel="none", scaling="none", normalize=False)
-        one = learner.OnlineLearner(alone, learner.EmptySource(), classes, whole.width if covariance == "full" else 1)
+        one = learner.OnlineLearner(alone, learner.EmptySource(), classes, whole.width if covariance == "full" else 1, spare=0)
         return RacingLearner(one, one.init(), np.zeros(0), np.zeros(0))
 
     @property

@@ -15,6 +15,7 @@ from herdcli.online.text import quadratic_features
 from herdcli.records import dataclass
 
 Text = bytes | memoryview
+LINE_END = ord("\n")
 
 # Patterns of lines without a label, by whether they are Vowpal Wabbit's: the bar, or a tag before it; the first pair.
 UNLABELLED = {True: re.compile(rb"(?m)^[ \t]*('[^ \t|\n]*[ \t]*)?(?=\|)"), False: re.compile(rb"(?m)^[ \t]*((?:qid:\S+[ \t]+)?)(?=\d+:)")}
@@ -115,9 +116,13 @@ class BlockReader:
 
     def _scratch_arrays(self, text: Text) -> tuple[np.ndarray, ...]:
         """Return arrays with capacity for the rows of a text, reused for the next one."""
-        most = len(text) // 2 + 2  # a row and an entry take at least two bytes
-        if not self._room or len(self._room[0]) < most:
-            self._room = (np.empty(most), np.empty(most), np.empty(most + 1, np.int64), np.empty(most, np.int32), np.empty(most))
+        rows = int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == LINE_END)) + 1
+        entries = len(text) // 2 + 2  # an entry takes at least two bytes
+        # Large arrays use memory in pages of 2 MB, so those of rows are no longer than they need to be.
+        if not self._room or len(self._room[0]) < rows:
+            self._room = (np.empty(2 * rows), np.empty(2 * rows), np.empty(2 * rows + 1, np.int64), *self._room[3:])
+        if len(self._room) < 5 or len(self._room[3]) < entries:
+            self._room = (*self._room[:3], np.empty(entries, np.int32), np.empty(entries))
         return self._room
 
     def _tolerate(self, code: int, column: int, token: bytes) -> None:

@@ -122,8 +122,10 @@ class Interrupted(HerdError):
     def __init__(self, signal_number: int, *, step: int | None = None) -> None:
         super().__init__("interrupted" if step is None else f"interrupted after step {step}")
         self.exit_code = 128 + signal_number
+        self._steps = step or 0
 
     def can_resume(self, *, begun: bool = True) -> None:
-        """Record that a checkpoint exists, or that the signal came before any work was done."""
+        """Record that a checkpoint exists, or that the signal came before one was saved."""
         self.exit_code = 75
-        self.hint = "the checkpoint is saved: continue with --resume" if begun else "no step was done yet: run it again"
+        lost = "no checkpoint was saved yet: run it again" if self._steps else "no step was done yet: run it again"
+        self.hint = "the checkpoint is saved: continue with --resume" if begun else lost

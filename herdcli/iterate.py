@@ -13,13 +13,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import field
 from types import FrameType
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from herdcli.errors import Interrupted, Unavailable
+from herdcli.records import dataclass
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 CHECKPOINT_SECONDS = 60.0
+STEP_SECONDS = 1.0  # that a signal waits for the end of a step that can be saved
+LONG_STEP = 0.5  # seconds; the state after such a step is saved at once, so that a signal in the next one loses nothing
+SAVING_SHARE = 0.05  # of the time, at most, for these additional checkpoints
 
 
 class HasStep(Protocol):
@@ -63,31 +68,76 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def _deferred_signals() -> Iterator[None]:
-    """Defer a signal until the step is done.
+@dataclass
+class _Loop:
+    """What the handler of signals has to know about the loop."""
 
-    A second Ctrl-C stops at once; other repeated signals, as job schedulers send them, are ignored.
-    In the process of a host program only Ctrl-C is deferred, and only if the host uses Python's own handler for it.  The host keeps all
-    other signals.
+    saves: bool
+    in_step: bool = False
+
+
+@contextmanager
+def _deferred_signals(loop: _Loop) -> Iterator[None]:
+    """Let signals end the loop: between steps, or in a long step.
+
+    Without checkpoints a signal ends the running step at once.  With them it waits `STEP_SECONDS` for the end of the step, so that its
+    result can be saved.  A second Ctrl-C stops at once; other repeated signals, as job schedulers send them, are ignored.
+    In the process of a host program only Ctrl-C is handled here, and only if the host uses Python's own handler for it.  The host keeps
+    all other signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     own, ours = threading.get_ident(), (handle_interrupt, signal.default_int_handler)
+    previous: dict[int, Any] = {number: handler for number in SIGNALS if (handler := signal.getsignal(number)) in ours}
 
     def note(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and own in asked:
-            raise Interrupted(number)
-        asked.setdefault(own, number)
+        repeated = own in asked
+        first = asked.setdefault(own, number)
+        if (repeated and number == signal.SIGINT) or (loop.in_step and not loop.saves):
+            raise Interrupted(first)
+        if loop.in_step and not repeated and handle_interrupt in previous.values():
+            previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, end_step)
+            signal.setitimer(signal.ITIMER_REAL, STEP_SECONDS)
 
-    previous = {number: signal.signal(number, note) for number in SIGNALS if signal.getsignal(number) in ours}
+    def end_step(number: int, frame: FrameType | None) -> None:
+        if loop.in_step:
+            raise Interrupted(asked[own])
+
+    for number in previous:
+        signal.signal(number, note)
     try:
         yield
     finally:
         asked.pop(own, None)
+        if signal.SIGALRM in previous:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+@dataclass
+class _Saving(Generic[S]):
+    """When the states of a loop are saved: each `every` steps, or each 60 s without it, and after long steps."""
+
+    checkpoint: Callable[[S], None]
+    every: int | None
+    last: float = field(default_factory=lambda: time.monotonic())
+    cost: float = 0.0  # seconds of the last checkpoint
+
+    def save(self, state: S) -> None:
+        """Save a state, and measure how long that takes."""
+        began = time.monotonic()
+        self.checkpoint(state)
+        self.last = time.monotonic()
+        self.cost = self.last - began
+
+    def save_if_due(self, state: S, seconds: float) -> None:
+        """Save a state after a step of so many seconds, if it is time."""
+        since = time.monotonic() - self.last
+        due = state.step % self.every == 0 if self.every else since >= CHECKPOINT_SECONDS
+        if due or (seconds > LONG_STEP and self.cost <= SAVING_SHARE * since):
+            self.save(state)
 
 
 def _never(state: HasStep) -> bool:
@@ -106,30 +156,34 @@ def run_steps(
 ) -> S:
     """Repeat `step` until `state.step == steps` or `until(state)`, and return the last state.
 
-    checkpoint  called with the state between steps: each `every` steps, or each 60 s without it.
+    checkpoint  called with the state between steps: each `every` steps, or each 60 s without it, and after a step of more than 0.5 s.
     watch       called with the state after each step.
-    Raises Interrupted after a signal, once the running step is done and the checkpoint is saved.  A step that raises Unavailable has
-    not changed its state, so that state is saved too.
+    Raises Interrupted after a signal.  Without a checkpoint it ends the running step at once.  With one, the step is finished and saved,
+    unless it takes more than a second from then on.  A step that raises Unavailable has not changed its state, so that state is saved too.
     """
-    last_saved = time.monotonic()
+    saving = _Saving(checkpoint, every) if checkpoint else None
+    loop = _Loop(saves=saving is not None)
     ended = until or _never
-    with _deferred_signals():
+    with _deferred_signals(loop):
         while (steps is None or state.step < steps) and not ended(state):
+            began, done = time.monotonic(), state.step
             try:
+                loop.in_step = True
                 state = step(state)
             except Unavailable:
-                if checkpoint:
-                    checkpoint(state)
+                loop.in_step = False
+                if saving:
+                    saving.save(state)
                 raise
+            except Interrupted as error:
+                raise Interrupted(error.exit_code - 128, step=done or None) from error
+            loop.in_step = False
             if watch:
                 watch(state)
             if stop_requested():
-                if checkpoint:
-                    checkpoint(state)
+                if saving:
+                    saving.save(state)
                 raise Interrupted(asked[threading.get_ident()], step=state.step)
-            if checkpoint and (steps is None or state.step < steps):
-                due = state.step % every == 0 if every else time.monotonic() - last_saved >= CHECKPOINT_SECONDS
-                if due:
-                    checkpoint(state)
-                    last_saved = time.monotonic()
+            if saving and (steps is None or state.step < steps):
+                saving.save_if_due(state, time.monotonic() - began)
     return state

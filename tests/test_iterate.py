@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
+
+from herdcli import iterate
+from herdcli.errors import Interrupted
 
 DROPPED = """
 import os, signal
 from dataclasses import dataclass
+from types import SimpleNamespace
 from herdcli import iterate
 from herdcli.errors import Interrupted
 
@@ -67,3 +77,77 @@ def test_a_signal_whose_exception_python_drops_ends_the_next_step():
 def test_signals_of_a_host_program_are_its_own(number, code, out):
     done = ended(LIBRARY, str(number))
     assert (done.returncode, done.stdout) == (code, out), done.stderr
+
+
+@dataclass
+class Counter:
+    """A state of nothing but its step."""
+
+    step: int
+
+
+def waiting_step(at: int, number: int, before: float = 0.0):
+    """A step function whose step number `at` is interrupted by a signal and would take a minute; the earlier ones take `before` seconds."""
+
+    def step(state: Counter) -> Counter:
+        if state.step == at:
+            threading.Timer(0.05, os.kill, [os.getpid(), number]).start()
+            time.sleep(60)
+        time.sleep(before)
+        return Counter(state.step + 1)
+
+    return step
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
+def test_a_signal_ends_a_long_step_at_once_if_there_is_no_checkpoint(number):
+    began = time.monotonic()
+    with iterate.interruptible(), pytest.raises(Interrupted, match=r"^interrupted after step 2$") as caught:
+        iterate.run_steps(waiting_step(2, number), Counter(0), steps=5)
+    assert caught.value.exit_code == 128 + number
+    assert time.monotonic() - began < 5
+    assert not iterate.stop_requested()
+
+
+def test_a_step_that_can_be_saved_is_waited_for_a_second_only(monkeypatch):
+    """The alarm that ends the step is no signal of the user's: its handler and its timer are gone afterwards."""
+    monkeypatch.setattr(iterate, "STEP_SECONDS", 0.2)
+    saved, handler, began = [], signal.getsignal(signal.SIGALRM), time.monotonic()
+    with iterate.interruptible(), pytest.raises(Interrupted, match=r"^interrupted after step 2$") as caught:
+        iterate.run_steps(waiting_step(2, signal.SIGTERM), Counter(0), steps=5, checkpoint=saved.append)
+    assert 0.2 <= time.monotonic() - began < 5
+    assert (caught.value.exit_code, saved) == (143, [])
+    assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)) == (handler, (0.0, 0.0))
+
+
+def test_the_state_before_a_long_step_is_saved(monkeypatch):
+    monkeypatch.setattr(iterate, "STEP_SECONDS", 0.1)
+    monkeypatch.setattr(iterate, "LONG_STEP", 0.02)
+    saved = []
+    with iterate.interruptible(), pytest.raises(Interrupted):
+        iterate.run_steps(waiting_step(2, signal.SIGTERM, before=0.03), Counter(0), steps=5, checkpoint=saved.append, every=100)
+    assert saved == [Counter(1), Counter(2)]
+
+
+def test_saving_after_long_steps_takes_a_twentieth_of_the_time_at_most(monkeypatch):
+    now, saved = [0.0], []
+    monkeypatch.setattr(iterate, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def save(state: Counter) -> None:
+        saved.append(state.step)
+        now[0] += 0.5
+
+    def step(state: Counter) -> Counter:
+        now[0] += 1.0
+        return Counter(state.step + 1)
+
+    iterate.run_steps(step, Counter(0), steps=30, checkpoint=save)
+    assert saved == [1, 11, 21]
+
+
+def test_a_signal_before_the_first_checkpoint_says_so():
+    first, later = Interrupted(15), Interrupted(15, step=3)
+    for error in (first, later):
+        error.can_resume(begun=False)
+    assert (first.hint, later.hint) == ("no step was done yet: run it again", "no checkpoint was saved yet: run it again")
+    assert (first.exit_code, later.exit_code) == (75, 75)

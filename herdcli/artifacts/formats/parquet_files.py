@@ -17,8 +17,10 @@ from typing import Any
 from herdcli import __version__
 from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset, rechunk
+from herdcli.artifacts.formats.mapped_table import MappedTable, map_table
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.recoding import Recoding
+from herdcli.artifacts.rows import row_groups
 from herdcli.artifacts.sealed import seal_header, sealed_hdf5, table_codec
 from herdcli.artifacts.tables.dataset_columns import dataset_from_table
 from herdcli.errors import DataError, HerdError
@@ -179,37 +181,37 @@ def read_table(
     options: LoadOptions,
 ) -> tuple[str, Any, list[dict[str, Any]], Recoding]:
     """Return kind, value, history and recoding of columns of a Parquet file that passed `verify_seal`."""
-    table, metadata = _read_whole(path, sealed, options.limit, where)
+    found, metadata = _read_whole(path, sealed, options.limit, where)
     if not sealed:
-        value = dataset_from_table(table, _parse_attributes(metadata), where=where, options=options)
+        attributes = _parse_attributes(metadata)
+        value = dataset_from_table(found.table, attributes, where=where, options=options, release=found.release)
         return "dataset", value, [], Recoding()
-    return _decode_table(table, metadata[KEY], where)
+    return _decode_table(found.table, metadata[KEY], where)
 
 
 def read_foreign_table(path: str, limit: int, *, where: str) -> Any:
     """Return the table of an unsealed Parquet file, or only the columns of a sealed one."""
-    return _read_whole(path, verify_seal(path, where=where) is not None, limit, where)[0]
+    return _read_whole(path, verify_seal(path, where=where) is not None, limit, where)[0].table
 
 
-def _read_whole(path: str, sealed: bool, limit: int, where: str) -> tuple[Any, dict[bytes, bytes]]:
-    """Return the table and the metadata of a Parquet file."""
+def _read_whole(path: str, sealed: bool, limit: int, where: str) -> tuple[MappedTable, dict[bytes, bytes]]:
+    """Return the table and the metadata of a Parquet file.  A large table is mapped."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with row_groups.opened(path) as file:
             metadata = dict(file.metadata.metadata or {})
             if (KEY in metadata) != sealed:
                 raise DataError("the herd metadata has lost its seal", where=where, hint=seal_header.RESEAL_HINT)
             _require_memory(file, limit, where)
-            table = file.read(use_threads=False)
-            _require_decoded_memory(table, limit, where)
+            found = map_table(file) or MappedTable(file.read(use_threads=False), lambda: None)
+            _require_decoded_memory(found.table, limit, where)
     except (HerdError, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=seal_header.DAMAGED_HINT) from error
-    return table, metadata
+    return found, metadata
 
 
 def read_arrow(

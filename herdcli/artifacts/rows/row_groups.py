@@ -55,7 +55,7 @@ class RowGroups:
         own = self.file.metadata.row_group(group)
         names = tuple(self.file.schema_arrow.names if columns is None else columns)
         size = max(1, BATCH_BYTES // max(1, own.total_byte_size // max(1, own.num_rows)))
-        if own.total_byte_size < LARGE_GROUP or not _separable(self.file.schema_arrow, names):
+        if own.total_byte_size < LARGE_GROUP or not are_separable(self.file.schema_arrow, names):
             yield from self.file.iter_batches(batch_size=size, columns=columns, row_groups=[group], use_threads=False)
             pa.default_memory_pool().release_unused()  # fragments between live blocks would add up
             return
@@ -108,8 +108,8 @@ class SpooledGroup:
             yield pa.RecordBatch.from_arrays(columns, schema=self.whole)
 
 
-def _separable(schema: Any, names: Sequence[str]) -> bool:
-    """Return whether the columns can be stored as separate messages: several columns with unique names, and no dictionaries."""
+def are_separable(schema: Any, names: Sequence[str]) -> bool:
+    """Return whether columns can be stored as separate messages: several columns with unique names, and no dictionaries."""
     import pyarrow as pa
 
     return len(set(names)) == len(names) > 1 and not any(pa.types.is_dictionary(schema.field(name).type) for name in names)

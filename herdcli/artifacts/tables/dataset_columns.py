@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,8 +40,11 @@ def dataset_from_table(
     *,
     where: str,
     options: LoadOptions,
+    release: Callable[[], None] = lambda: None,
 ) -> Dataset:
     """Return the data set of a pyarrow table.  attributes: its declarations, and `feature_names`.
+
+    release  called when columns have been copied, to drop the pages of a mapped table.
 
     With `options.texts` columns of text are among the further columns; a column that only counts the rows is reported and left out.
     """
@@ -79,7 +82,7 @@ def dataset_from_table(
         note(f"{where}: labels are read from column '{roles['y']}'")
     if "weight" in roles and options.roles.weight is None and not attributes:  # no note for herd's own files
         note(f"{where}: column '{roles['weight']}' gives the weights of the rows and is not a feature (rename it to use it as one)")
-    X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, where, missing=missing, note=note)
+    X = features if isinstance(features, np.ndarray) else _numeric_matrix(table, features, options, where, release)
     whole = isinstance(features, np.ndarray)
     truths = () if isinstance(features, np.ndarray) else _truth_columns(table, features)
     options.account.append(TableReport(given.num_rows, given_names, dict(roles) if options.labels else {}, kept, whole, truths))
@@ -352,15 +355,16 @@ def _text_column(column: Any, name: str, where: str) -> Array:
         raise DataError(f"column '{name}' has text that is not UTF-8", where=where, hint=UTF8_HINT) from error
 
 
-def _numeric_matrix(table: Any, names: list[str], where: str, *, missing: bool, note: Callable[[str], None]) -> Array:
+def _numeric_matrix(table: Any, names: list[str], options: LoadOptions, where: str, release: Callable[[], None]) -> Array:
     """Return a matrix of numeric columns in the smallest type that holds all of them; float64 with NaN if values are missing."""
     if not names:
         return np.empty((table.num_rows, 0), dtype=np.uint8)
     places = {name: index for index, name in enumerate(table.column_names)}
     columns = {name: table.column(places[name]) for name in names}
-    if missing and any(column.null_count for column in columns.values()):
-        _report_rounded(columns, where, note)
-        return np.column_stack([np.asarray(column.cast("float64", safe=False), dtype=np.float64) for column in columns.values()])
+    if options.missing and any(column.null_count for column in columns.values()):
+        _report_rounded(columns, where, options.note)
+        reals = (column.cast("float64", safe=False) for column in columns.values())
+        return _fill_matrix(reals, table.num_rows, len(names), np.float64, release)
     for name, column in columns.items():
         _refuse_missing(column, name, where)
     kinds = {numpy_dtype(column.type) for column in columns.values()}
@@ -368,11 +372,18 @@ def _numeric_matrix(table: Any, names: list[str], where: str, *, missing: bool, 
         ends = [np.array(end) for column in columns.values() for end in _value_range(column)]
         kind: Any = shrink_integers(np.array([min(ends), max(ends)])).dtype if ends else np.uint8
     else:
-        _report_rounded(columns, where, note)
+        _report_rounded(columns, where, options.note)
         kind = np.result_type(*kinds)
-    X = np.empty((table.num_rows, len(names)), dtype=kind)
-    for index, column in enumerate(columns.values()):
+    release()
+    return _fill_matrix(columns.values(), table.num_rows, len(names), kind, release)
+
+
+def _fill_matrix(columns: Iterable[Any], rows: int, width: int, kind: Any, release: Callable[[], None]) -> Array:
+    """Return a matrix (rows, width) of numeric columns; nulls become NaN."""
+    X = np.empty((rows, width), dtype=kind)
+    for index, column in enumerate(columns):
         X[:, index] = to_numpy(column)
+        release()
     return X
 
 

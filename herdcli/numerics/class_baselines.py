@@ -93,10 +93,7 @@ def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBas
     count = member.sum(axis=0)
     mean = np.asarray(mass @ X).ravel() / total
     scale = _deviations(X, mass / total, mean)
-    z = (np.asarray((X.T @ member).T) / np.maximum(count, np.finfo(float).tiny)[:, None] - mean) / scale
-    constant = -0.5 * np.square(z).sum(axis=1) - (z / scale) @ mean
-    centroid = np.column_stack([z / scale, np.where(count > 0, constant, NEVER)])
-    centroid[count == 0, :-1] = 0.0
+    centroid = centroid_weights(np.asarray((X.T @ member).T), count, mean, scale)
     if not np.isfinite(centroid).all():
         return None
     linear = None
@@ -106,16 +103,32 @@ def fit(X: Any, y: Array, classes: int, weight: Array | None = None) -> ClassBas
     return ClassBaselines(centroid, linear if linear is not None and np.isfinite(linear).all() else None)
 
 
+def centroid_weights(total: Array, count: Array, mean: Array, scale: Array) -> Array:
+    """Return the weights (C, d + 1) of the nearest centroid's scores, the constant last.
+
+    total (C, d)  sums of the rows of each class, count (C,) their weights; mean and scale (d,)  of the columns.
+    """
+    z = (total / np.maximum(count, np.finfo(float).tiny)[:, None] - mean) / scale
+    constant = -0.5 * np.square(z).sum(axis=1) - (z / scale) @ mean
+    weights = np.column_stack([z / scale, np.where(count > 0, constant, NEVER)])
+    weights[count == 0, :-1] = 0.0
+    return weights
+
+
+def deviations(variance: Array, mean: Array) -> Array:
+    """Return standard deviations (d,) from means and mean squares less squared means, which is inexact; 1 for constant columns."""
+    variance = np.where(variance < 1e-12 * mean * mean, 0.0, variance)
+    return np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0)
+
+
 def _deviations(X: Any, share: Array, mean: Array) -> Array:
     """Return the standard deviations (d,) of columns about their means; 1 for constant columns."""
     if is_sparse(X):
-        variance = np.asarray(share @ X.multiply(X)).ravel() - mean * mean
-        variance[variance < 1e-12 * mean * mean] = 0.0
-    else:
-        variance = np.zeros(X.shape[1])
-        for rows in row_slices(X):
-            variance += share[rows] @ np.square(X[rows] - mean)
-        variance[variance < (1e-14 * np.abs(mean)) ** 2] = 0.0
+        return deviations(np.asarray(share @ X.multiply(X)).ravel() - mean * mean, mean)
+    variance = np.zeros(X.shape[1])
+    for rows in row_slices(X):
+        variance += share[rows] @ np.square(X[rows] - mean)
+    variance[variance < (1e-14 * np.abs(mean)) ** 2] = 0.0
     return np.where(variance > 0, np.sqrt(variance), 1.0)
 
 

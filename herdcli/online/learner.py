@@ -8,7 +8,7 @@ import numpy as np
 
 from herdcli import algorithm, fast
 from herdcli.errors import Diverged
-from herdcli.online import heldout_examples, tags
+from herdcli.online import heldout_examples, running_centroids, tags
 from herdcli.online.example_blocks import DENSE_ROWS, ExampleBlock, apply_scales, prepare_block, rescale_block, split_block
 from herdcli.online.learner_state import BlockSource, HasClassNames, LabelledBatch, LearnerState
 from herdcli.online.learners import forgetting
@@ -51,6 +51,7 @@ class OnlineLearner:
     rows    number of rows whose multipliers are kept (settings.dual).
     bits    features are hashed into 2^bits columns; the model has only those that occurred.
     spare   spare weights of a table that grows, in addition to a quarter; 0: none at all, for a few large blocks.
+    centroids  whether a classifier is compared with the nearest centroid of earlier examples.
     """
 
     settings: Settings
@@ -64,6 +65,7 @@ class OnlineLearner:
     rows: int = 0
     bits: int = 0
     spare: int = SPARE
+    centroids: bool = False
     state = LearnerState  # the type of its states
 
     @property
@@ -117,6 +119,8 @@ class OnlineLearner:
             state.sizes = np.zeros((0, 5 if settings.scaling == "standard" else 2)) if self.scales is None else self.scales
         if self.model is not None:
             load_model_into_state(state, self.model)
+        if self.centroids and settings.task == "classification":
+            state.centroids = running_centroids.begin_centroids(self.classes)
         if self.coverage:
             prediction_sets.begin_sets(state, self.coverage, self.model)
         if state.table is not None and self.model is None and self.columns > compact_features.LEAST:
@@ -213,6 +217,7 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
         block = replace(block, label=add_label_noise(block.label, learner.classes, settings, batch.number))
     if state.columns is not None:
         block = compact_features.number_features(state, block)
+    predicted = _baseline_predictions(state, batch, block.label)
     if state.sizes is not None:
         _grow_features(state, learner, block.width)
         block = rescale_block(block, state.sizes) if learner.scales is None else apply_scales(block, state.sizes)
@@ -234,9 +239,39 @@ def _learn_batch(learner: OnlineLearner, state: LearnerState, batch: LabelledBat
     if batch.held is not None:
         heldout_examples.add_scores(state, *(each[batch.held] for each in found))
     _keep_recent_scores(state, batch, score, variance, block.label)
+    _keep_recent_predictions(state, batch, predicted)
     state.proof = np.frombuffer(batch.proof, dtype=np.uint8).copy() if batch.proof else None
     state.step += 1
     return state
+
+
+def _baseline_predictions(state: LearnerState, batch: LabelledBatch, label: Array) -> Array | None:
+    """Return the nearest centroid's predictions (n,) for a batch, before it is added to the sums; None without sums.
+
+    label  (n,) the labels that are learned, which may have noise.
+    """
+    if state.centroids is None:
+        return None
+    block = replace(batch.block, label=label)
+    if state.columns is not None:
+        block = compact_features.number_features(state, block)
+    last = KEPT if batch.first_pass or batch.held is None else block.rows
+    predicted = running_centroids.observe(state.centroids, block, last, learned=batch.first_pass)
+    if predicted is None:
+        state.centroids = None
+    return predicted
+
+
+def _keep_recent_predictions(state: LearnerState, batch: LabelledBatch, predicted: Array | None) -> None:
+    """Keep the baseline's predictions of the examples whose scores are kept."""
+    found = state.centroids
+    if found is None or predicted is None:
+        return
+    if not batch.first_pass and batch.held is not None:
+        predicted = predicted[batch.held]
+        if batch.number == 0:
+            found.predictions = found.predictions[:0]
+    found.predictions = np.concatenate([found.predictions, predicted])[-KEPT:]
 
 
 def _keep_recent_scores(state: LearnerState, batch: LabelledBatch, score: Array, variance: Array, label: Array) -> None:

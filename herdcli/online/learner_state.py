@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 from herdcli.online.example_blocks import ExampleBlock, mask_examples
 from herdcli.online.model import Machine
+from herdcli.online.running_centroids import RunningCentroids
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
@@ -98,6 +99,7 @@ class LearnerState:
     columns: Array | None = None  # (K,) column of each row of a table of features that occurred, see `compact_features`
     place: Array | None = None  # (D,) row of each column, −1 for one that did not occur
     multipliers: Array | None = None  # (N, C) of each row in memory, see `fast.learn_dual`
+    centroids: RunningCentroids | None = None  # the baseline of a stream's classifier
 
     # a run that continues a model or a race begins with its columns, points and scores, and gets more
     free_axes: ClassVar[dict[str, tuple[int, ...]]] = {

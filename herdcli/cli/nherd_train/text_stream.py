@@ -44,7 +44,9 @@ def learn_from_text(session: Session, given: ExampleInput, settings: Settings, r
     source, classes = _text_source(session, given, _block_reader(session, given, reader, labels, request), labels, settings)
     columns = (1 << reader.bits) + 1 if reader.bits else 1
     bounded, covering = _BoundedSource(session, source, classes), request.target_coverage(model)
-    learner = ReportingLearner(settings, bounded, classes, columns, labels, model, covering, bits=reader.bits, console=session.console)
+    learner = ReportingLearner(
+        settings, bounded, classes, columns, labels, model, covering, bits=reader.bits, centroids=True, console=session.console
+    )
     require_memory(session, learner)
     chosen = choose_learner(session, learner, request, given.name)
     learner = chosen.learner

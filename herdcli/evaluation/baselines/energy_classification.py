@@ -61,10 +61,17 @@ def classification_errors(scores: Scores, settings: EvaluationSettings) -> dict[
         return {}
     y = scores.y[test]
     predicted = class_probabilities(scores, scores.energy[test], settings).argmax(axis=1)
-    gain = (y != scores.majority).astype(np.float64) - (predicted != y)
+    return errors_beside_majority(predicted != y, y != scores.majority) | {"error_1nn": float(np.mean(scores.nearest[test] != y))}
+
+
+def errors_beside_majority(wrong: Array, majority: Array) -> dict[str, float | None]:
+    """Return the error of a classifier, that of the commonest class, and the standard error of their difference.
+
+    wrong, majority (n,) bool: rows that the classifier and the commonest class get wrong.
+    """
+    gain = majority.astype(np.float64) - wrong
     return {
-        "error": float(np.mean(predicted != y)),
-        "error_1nn": float(np.mean(scores.nearest[test] != y)),
-        "error_majority": float(np.mean(y != scores.majority)),
+        "error": float(wrong.mean()),
+        "error_majority": float(majority.mean()),
         "error_gain_se": float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else None,
     }

@@ -106,7 +106,8 @@ def metrics(value: Classifier | EvaluatedExamples, settings: Any, *, map: Any = 
     """Return every column of `COLUMNS`; None if the artifact has no held-out rows.
 
     error_majority     the error of predicting the most frequent class of these rows.
-    error_centroid, error_linear  those of the nearest centroid and a ridge classifier of at most 10,000 training rows; None for text.
+    error_centroid, error_linear  those of the nearest centroid and a ridge classifier of at most 10,000 training rows; for text that of
+                       the nearest centroid alone, which predicts each example from earlier ones.
     auc                area under the ROC curve; for more than two classes, the mean of each class against the rest.
     coverage, set_size  those of the sets of `herd apply --want sets`, on test rows only, because calibration rows determine the sizes.
     calibration_error  expected calibration error of the most probable class, 15 bins of equal width.

@@ -15,7 +15,7 @@ import numpy as np
 from herdcli.algorithm import Watch
 from herdcli.em.variance_floors import FLOOR
 from herdcli.errors import DataError
-from herdcli.evaluation.baselines.energy_classification import classification_errors
+from herdcli.evaluation.baselines.energy_classification import classification_errors, errors_beside_majority
 from herdcli.evaluation.baselines.gaussian_baseline import log_density, predictive_covariance, predictive_variances
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics.partition_functions import log_partitions
@@ -104,13 +104,11 @@ def _label_columns(value: RBM, rows: Array, map: Map) -> dict[str, Value]:
     """Return metrics for a model of rows with labels (n, D + C): log p(y | v), and the error of the most probable label."""
     shown = np.asarray(rows[:, value.columns :]).argmax(axis=1)
     found = log_posterior(value.harmonium(), np.asarray(rows[:, : value.columns]), map=map)
-    result: dict[str, Value] = {
-        "label_log_likelihood": float(found[np.arange(len(shown)), shown].mean()),
-        "error": float((found.argmax(axis=1) != shown).mean()),
-    }
-    if value.base_rates is not None:
-        result["error_majority"] = float((shown != value.base_rates[0, value.columns :].argmax()).mean())
-    return result
+    result: dict[str, Value] = {"label_log_likelihood": float(found[np.arange(len(shown)), shown].mean())}
+    wrong = found.argmax(axis=1) != shown
+    if value.base_rates is None:
+        return result | {"error": float(wrong.mean())}
+    return result | errors_beside_majority(wrong, shown != value.base_rates[0, value.columns :].argmax())
 
 
 def word_count_columns(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from herdcli.errors import DataError, Diverged
-from herdcli.online import heldout_examples
+from herdcli.numerics.class_baselines import UNKNOWN
+from herdcli.online import heldout_examples, running_centroids
 from herdcli.online.learner_state import LearnerState
 from herdcli.online.learners.full_covariance import symmetrise
 from herdcli.online.model import Classifier, Holdout, Progress, Running, Settings
@@ -74,6 +75,11 @@ def classifier_from_state(
     If it hashes into 2^bits columns, it has only those that occurred.
     Raises DataError if only one class was seen, except for a `part` of several, since the others see more.
     """
+    return _with_stream_baselines(_classifier(settings, columns, state, names, part=part, bits=bits), state)
+
+
+def _classifier(settings: Settings, columns: int, state: LearnerState, names: list[str], *, part: bool, bits: int) -> Classifier:
+    """Return the artifact without baselines."""
     if settings.task == "multilabel":
         return tagger_from_state(settings, columns, state, names)
     numbers = settings.task == "regression"
@@ -124,6 +130,22 @@ def classifier_from_state(
             sigma = np.delete(np.delete(sigma, place, axis=1), place, axis=2)
         return replace(base, mean=np.ascontiguousarray(state.mean[:, first:]), covariance=sigma)
     return base
+
+
+def _with_stream_baselines(model: Classifier, state: LearnerState) -> Classifier:
+    """Return the classifier with the nearest centroid of its stream, and its predictions of the held-out examples.
+
+    Of a continued model, the first held-out examples may be older than the sums.
+    """
+    found = state.centroids
+    if found is None:
+        return model
+    model = replace(model, baselines=running_centroids.model_baselines(found, model.features))
+    if model.holdout is None:
+        return model
+    predictions = np.full((len(state.label), 2), UNKNOWN)
+    predictions[len(predictions) - len(found.predictions) :, 0] = found.predictions
+    return replace(model, holdout=replace(model.holdout, baselines=predictions))
 
 
 def _add_feature_sizes(base: Classifier, state: LearnerState, first: int) -> Classifier:

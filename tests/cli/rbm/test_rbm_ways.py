@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -325,3 +326,19 @@ def test_a_layer_on_others_is_learned_as_their_units_ask_for(small: Path, run: R
         assert run("fit-rbm", small, "--below", "one.h5", "--hidden", "2", "--epochs", "1", "-o", "two.h5").code == 0
         assert artifacts.load("two.h5").value.layers[1].algorithm == learned
         assert artifacts.load("two.h5").history[-1]["parameters"]["algorithm"] == learned
+
+
+def test_errors_of_labels_have_a_standard_error_beside_the_commonest_class(run, tmp_path):
+    """Labels that nothing predicts: a few rows fewer wrong than the commonest class gets are chance."""
+    random = np.random.default_rng(4)
+    X, y = random.integers(0, 2, (240, 6)), random.random(240) < 0.45
+    lines = [",".join([*map(str, row), "ab"[label]]) for row, label in zip(X.tolist(), y.astype(int).tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("p,q,r,s,t,u,label\n" + "\n".join(lines) + "\n")
+    ended = run("fit-rbm", "t.csv", "--labels", "generative", "--hidden", "3", "--split", ".5,0,.5", "--epochs", "200", "-o", "m.h5")
+    assert ended.code == 0, ended.err
+    (row,) = json.loads(run("eval", "m.h5", "--format", "json").out)
+    count, gain = 120, row["error_majority"] - row["error"]
+    differ = row["error_gain_se"] ** 2 * (count - 1) + gain**2  # the share of rows that only one of the two gets wrong
+    assert differ * count == pytest.approx(round(differ * count), abs=1e-6)
+    assert 0 < abs(gain) < 2 * row["error_gain_se"]
+    assert "no better than chance" in row["verdict"]

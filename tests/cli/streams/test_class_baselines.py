@@ -70,3 +70,52 @@ def test_merged_models_have_the_baselines_of_their_shards(herd, tmp_path):
     (row,) = json.loads(herd("eval", "m.h5", "--data", "test.csv", "--format", "json").out)
     best = (class_baselines.fit(X[:200], y[:200], 2).predictions(X[200:]) != y[200:, None]).mean(axis=0)
     assert [row["error_centroid"], row["error_linear"]] == pytest.approx(best.tolist(), abs=0.03)
+
+
+def test_text_is_judged_by_the_centroids_of_earlier_examples(herd, tmp_path):
+    """A stream in which one feature of large numbers drowns the others for an unscaled perceptron."""
+    random = np.random.default_rng(8)
+    y = random.integers(0, 2, 1500)
+    X = (random.normal(size=(1500, 3)) + 1.2 * (2 * y - 1)[:, None] * [1, 1, 0]) * [1.0, 1.0, 1e3]
+    lines = [f"{label} " + " ".join(f"{k + 1}:{value!r}" for k, value in enumerate(row)) for label, row in zip(y, X.tolist(), strict=True)]
+    (tmp_path / "t.svm").write_text("\n".join(lines) + "\n")
+    (tmp_path / "new.svm").write_text("\n".join(lines[:400]) + "\n")
+    bad = ("nherd-train", "t.svm", "--algorithm", "perceptron", "--scale", "none", "-o", "m.h5")
+    ended = herd(*bad)
+    assert ended.code == 0, ended.err
+    assert "worse than nearest centroid" in ended.err
+    (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
+    assert row["judged_on"] == "calibration"
+    assert row["error_centroid"] == pytest.approx(0.05, abs=0.02)
+    assert row["error_linear"] is None
+    assert "worse than nearest centroid" in row["verdict"]
+    (anew,) = json.loads(herd("eval", "m.h5", "--data", "new.svm", "--format", "json").out)
+    fitted = fit(X, y, 2)
+    assert fitted is not None
+    assert anew["error_centroid"] == pytest.approx((fitted.predictions(X[:400])[:, 0] != y[:400]).mean())
+    assert herd("nherd-train", "t.svm", "-o", "good.h5").code == 0
+    (good,) = json.loads(herd("eval", "good.h5", "--format", "json").out)
+    assert good["error_centroid"] == row["error_centroid"]
+    assert good["verdict"] == "ok"
+    assert herd("nherd-train", "t.svm", "--bits", "18", "-o", "hashed.h5").code == 0
+    (hashed,) = json.loads(herd("eval", "hashed.h5", "--format", "json").out)
+    assert hashed["error_centroid"] == row["error_centroid"]
+
+
+def test_a_continued_stream_is_judged_by_its_own_centroids(herd, tmp_path):
+    random = np.random.default_rng(9)
+    y = random.integers(0, 3, 3_500)
+    X = random.normal(size=(3_500, 2)) + 2 * y[:, None]
+    lines = [f"{label} 1:{a:.4f} 2:{b:.4f}\n" for label, (a, b) in zip(y, X.tolist(), strict=True)]
+    for name, part in (("first", lines[:1000]), ("more", lines[1000:]), ("few", lines[:50])):
+        (tmp_path / f"{name}.svm").write_text("".join(part))
+    assert herd("nherd-train", "first.svm", "--algorithm", "arow", "--C", "1", "-o", "first.h5").code == 0
+    found = []
+    for name in ("more", "few"):
+        assert herd("nherd-train", f"{name}.svm", "--continue", "first.h5", "-o", f"{name}.h5").code == 0
+        (row,) = json.loads(herd("eval", f"{name}.h5", "--format", "json").out)
+        found.append(row["error_centroid"])
+    fitted = fit(X[1000:], y[1000:], 3)
+    assert fitted is not None
+    assert found[0] == pytest.approx((fitted.predictions(X[1500:])[:, 0] != y[1500:]).mean(), abs=0.02)
+    assert found[1] is None  # most of the held-out examples are older than the sums

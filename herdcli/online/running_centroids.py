@@ -1,0 +1,125 @@
+"""The nearest centroid of a stream: sums of each class, and predictions of examples before they are added to the sums.
+
+A stream is read once, so the baseline of its classifier is progressive as the classifier is: an example is predicted by the centroids of
+earlier examples.  Columns are divided by their standard deviations over these examples.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from herdcli.numerics import class_baselines
+from herdcli.numerics.class_baselines import UNKNOWN, ClassBaselines
+from herdcli.online.example_blocks import ExampleBlock
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+GROWTH = 2  # centroids are computed anew after so many times the examples
+COMPLETE = 10_000  # first examples that are all added to the sums
+SHARE = 0.1  # share of later examples, those at the ends of blocks, that is added
+MOST_SUMS = 1 << 22  # largest number of sums; beyond it there is no baseline
+MOST_KEPT = 1 << 17  # largest number of weights that are stored in the model
+
+
+@dataclass
+class RunningCentroids:
+    """Sums over a stream's examples of C classes, and the scores of the centroids as of the last time they were computed."""
+
+    sums: Array  # (C + 1, D) Σ w x of each class and Σ w x² of all; column 0: the weight of each class, and 0
+    weights: Array  # (C, E) weights of the scores, E ≤ D; column 0: the constants
+    counts: Array  # (2,) examples so far, and those when the weights were computed
+    predictions: Array  # (n,) classes of the examples whose scores are kept
+
+    free_axes: ClassVar[dict[str, tuple[int, ...]]] = {"sums": (1,), "weights": (1,), "predictions": (0,)}
+
+    @property
+    def classes(self) -> int:
+        """The number C of classes."""
+        return len(self.weights)
+
+
+def begin_centroids(classes: int) -> RunningCentroids:
+    """Return the sums before the first example."""
+    return RunningCentroids(np.zeros((classes + 1, 1)), np.zeros((classes, 1)), np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+def observe(found: RunningCentroids, block: ExampleBlock, last: int, *, learned: bool = True) -> Array | None:
+    """Predict examples of a block and add them to the sums; return classes (n,), −1 where not predicted, or None beyond MOST_SUMS.
+
+    block  without a bias, with its labels.
+    last   the number of last examples to predict, each by the centroids of examples before it.
+    learned  whether examples are added to the sums; in later passes they were added before.
+    """
+    if block.width * (found.classes + 1) > MOST_SUMS:
+        return None
+    start, predicted = max(0, block.rows - last), np.full(block.rows, UNKNOWN, dtype=np.int64)
+    if learned:
+        _add(found, block.part(0, start))
+    while start < block.rows:
+        seen, computed = found.counts.tolist()
+        if seen >= GROWTH * computed + 1 or (seen > computed and not learned):
+            _compute_weights(found)
+            computed = seen
+        end = min(block.rows, start + max(1, int(GROWTH * computed) + 1 - seen)) if learned else block.rows
+        part = block.part(start, end)
+        predicted[start:end] = _predict(found, part)
+        if learned:
+            _add(found, part)
+        start = end
+    return predicted
+
+
+def model_baselines(found: RunningCentroids, features: int) -> ClassBaselines | None:
+    """Return the nearest centroid of all examples, for rows of so many features; None if it would be too large or is not finite."""
+    if not found.sums[:, 0].any() or found.classes * (features + 1) > MOST_KEPT:
+        return None
+    _compute_weights(found)
+    width = min(features, found.weights.shape[1] - 1)
+    made = np.zeros((found.classes, features + 1))
+    made[:, :width], made[:, -1] = found.weights[:, 1 : width + 1], found.weights[:, 0]
+    return ClassBaselines(made) if np.isfinite(made).all() else None
+
+
+def _add(found: RunningCentroids, part: ExampleBlock) -> None:
+    """Add examples to the sums: all of the first COMPLETE, and of later ones a share with as much more weight."""
+    if not part.rows:
+        return
+    seen, factor = int(found.counts[0]), 1.0
+    found.counts[0] += part.rows
+    if seen >= COMPLETE:
+        chosen = max(1, round(SHARE * part.rows))
+        part, factor = part.part(part.rows - chosen, part.rows), part.rows / chosen
+    if part.width > found.sums.shape[1]:
+        room = max(part.width, found.sums.shape[1] * 5 // 4)
+        found.sums = np.pad(found.sums, ((0, 0), (0, room - found.sums.shape[1])))
+    mass = np.full(part.rows, factor) if part.weight is None else part.weight * factor
+    label = part.label.astype(np.int64)
+    row = np.repeat(np.arange(part.rows), np.diff(part.pointer))
+    moment, width = part.value * mass[row], found.sums.shape[1]
+    flat = found.sums.reshape(-1)
+    np.add.at(flat, label[row] * width + part.index, moment)
+    np.add.at(flat, found.classes * width + part.index.astype(np.int64), moment * part.value)
+    found.sums[:-1, 0] += np.bincount(label, mass, found.classes)
+
+
+def _compute_weights(found: RunningCentroids) -> None:
+    """Compute the weights of the scores from the sums."""
+    found.counts[1] = found.counts[0]
+    count, total = found.sums[:-1, 0], float(found.sums[:-1, 0].sum())
+    if not total > 0:
+        return
+    sums, square = found.sums[:-1, 1:], found.sums[-1, 1:]
+    mean = sums.sum(axis=0) / total
+    scale = class_baselines.deviations(square / total - mean * mean, mean)
+    with np.errstate(all="ignore"):  # values that are not finite end in no stored baseline
+        found.weights = np.roll(class_baselines.centroid_weights(sums, count, mean, scale), 1, axis=1)
+
+
+def _predict(found: RunningCentroids, part: ExampleBlock) -> Array:
+    """Return the classes (r,) of examples with the largest score, the first of equals."""
+    known = part.within(found.weights.shape[1])
+    row = np.repeat(np.arange(known.rows), np.diff(known.pointer))
+    scores = [weights[0] + np.bincount(row, weights[known.index] * known.value, known.rows) for weights in found.weights]
+    return np.asarray(np.argmax(np.stack(scores, axis=1), axis=1))

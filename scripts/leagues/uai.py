@@ -3,6 +3,7 @@
     python scripts leagues/uai FOLDER                                  # networks of $HERD_DATA; what is there already is not run again
     python scripts leagues/uai FOLDER --networks DIR --seconds 1200
     LIBDAI=…/example_inference python scripts leagues/uai FOLDER
+    python scripts leagues/uai FOLDER --without pgmpy --keep results/league-uai.csv      # what takes hours is not run again
 
 Tasks are those of the UAI competitions: PR (log10 Z), MAR (marginals), MAP (likeliest state), MMAP (likeliest state of a tenth of the
 variables, every tenth one, the others summed out).  Scores are differences from the best that is known, as the competition has them:
@@ -12,6 +13,8 @@ has them, marginals else from pyAgrum, which is exact where it ends; other insta
 within the limit, or in 10 GB, has no score.  Times are seconds of one processor of whole processes, reading included, so that a busy
 machine changes no score.
 MAP values of all contenders are worked out by herd from their states.  Packages that are missing are left out, and the table says so.
+With --keep, the rows of contenders that are left out come from an earlier table, and the page says from which day.  Their MAP and MMAP
+scores are differences from the best value of that table.
 Files are named league-uai, and league-uai-1200 for a limit of 1,200 s.
 """
 
@@ -258,8 +261,23 @@ def counted(rows: list[Row]) -> list[Row]:
     return made
 
 
-def summary(rows: list[Row], seconds: float) -> str:
-    """The table as a page."""
+def earlier_rows(table: Path, instance: str, contenders_now: set[str]) -> list[Row]:
+    """The rows of an instance in an earlier table, of contenders that are not run now."""
+    return [row for row in read_csv(table) if row["instance"] == instance and row["contender"] not in contenders_now]
+
+
+def earlier_note(table: Path, kept: list[str]) -> str:
+    """The sentence on the contenders whose rows come from an earlier table: its day and its versions."""
+    line = ["git", "log", "-1", "--format=%as", "--", table.name]
+    day = subprocess.run(line, cwd=table.parent, capture_output=True, text=True, check=False).stdout.strip()
+    pages = table.with_suffix(".md")
+    lines = pages.read_text(encoding="utf-8").splitlines() if pages.exists() else []
+    said = next((each.partition(", each with")[0] for each in lines if each.startswith("Python ")), "versions not recorded")
+    return f"Not run again: {', '.join(kept)}; these rows are of {day or 'an earlier day'} ({said})."
+
+
+def summary(rows: list[Row], seconds: float, note: str = "") -> str:
+    """The table as a page; `note` is about rows of an earlier table."""
     told = f"limit {seconds:g} s of one processor each, start-up and reading included"
     head = "| task | contender | answered | scored | exact or best | mean score | median seconds | median MB |"
     lines = ["<!-- made by scripts/leagues/uai.py -->", "", "# The league of inference", ""]
@@ -274,6 +292,8 @@ def summary(rows: list[Row], seconds: float) -> str:
         share = f"{row['answered']} of {row['instances']}"
         lines.append(f"| {row['task']} | {row['contender']} | {share} | {row['scored']} | {row['exact']} | {mean} | {middle} | {size} |")
     lines += ["", f"{versions()}, each with its own defaults; pgmpy is given one connected network, as it takes no other."]
+    if note:
+        lines += ["", note]
     missing = [name for name in ("pyagrum", "pgmpy", "toulbar2", "libdai") if name not in {row["contender"] for row in rows}]
     if missing:
         lines += ["", f"Not installed, or left out, where this was run: {', '.join(missing)}."]
@@ -317,6 +337,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=USUAL)
     parser.add_argument("--only", default="", help="instances, by name, with commas")
     parser.add_argument("--without", default="", help="contenders to leave out, with commas")
+    parser.add_argument("--keep", type=Path, default=None, help="an earlier CSV with the rows of contenders that are left out")
     parser.add_argument("--work", type=float, default=math.inf, help="processor seconds after which no further instance is begun")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -337,12 +358,16 @@ def main() -> None:
             kept.parent.mkdir(exist_ok=True)
             write_csv(kept, run(name, path, evidence, options.folder, references, options.seconds, without))
         rows += read_csv(kept)
+        if options.keep:
+            rows += earlier_rows(options.keep, name, set(contenders()) - without)
     name = "league-uai" if options.seconds == USUAL else f"league-uai-{options.seconds:g}"
     write_csv(options.folder / f"{name}.csv", rows)
     write_csv(options.folder / f"{name}-counts.csv", counted(rows))
-    replace(options.folder / f"{name}.md", summary(rows, options.seconds))
+    kept_names = sorted({row["contender"] for row in rows} - (set(contenders()) - without)) if options.keep else []
+    page = summary(rows, options.seconds, earlier_note(options.keep, kept_names) if kept_names else "")
+    replace(options.folder / f"{name}.md", page)
     picture(rows, options.folder / f"{name}.png")
-    print(summary(rows, options.seconds))
+    print(page)
 
 
 def bundled(folder: Path) -> list[Path]:

@@ -302,7 +302,7 @@ class Request:
         metavar="FILE|NAME=STATE",
         group=INPUT,
         record=as_file(),
-        help="Observed states: NAME=STATE, or a file with UAI evidence or one NAME=STATE per line.  May be repeated.",
+        help="Observed states: NAME=STATE, or a file: UAI evidence, one NAME=STATE per line, JSON or CSV.  May be repeated.",
     )
     evidence_states: tuple[str, ...] = where_changed((), allowed=lambda value: _are_states(value))
     observe: tuple[str, ...] = repeated(

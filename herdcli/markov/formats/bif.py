@@ -69,15 +69,48 @@ class _BIFTokens(TokenStream):
 def read_bif(text: str, notes: list[str] | None = None) -> Network:
     """Read variables with named states and their conditional probabilities; scopes are the parents, then the child.
 
-    Rows of NaN are not changed.
+    Names with blanks, which BIF requires in quotes, are also read without them, as pgmpy writes them.  Rows of NaN are not changed.
     """
+    try:
+        return _parse_blocks(text)
+    except DataError as error:
+        if (quoted := _quote_blanks(text)) == text:
+            raise
+        try:
+            return _parse_blocks(quoted)
+        except DataError:
+            raise error from None
+
+
+_NAME_LISTS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r'(\bvariable\s+)([^{}"]+)(\{)',
+        r'(\bdiscrete\s*\[\s*\d+\s*\]\s*\{)([^{}"]*,[^{}"]*)(\})',
+        r'(\bprobability\s*\()([^(){}"]*)(\))',
+        r'([;{]\s*\()([^(){}"|]*)(\))',
+    )
+)
+
+
+def _quote_blanks(text: str) -> str:
+    """Return the text with quotes around names of variables and states that contain blanks; commas and bars separate names."""
+
+    def quoted(found: re.Match[str]) -> str:
+        parts = re.split(r"([,|])", found[2])
+        return found[1] + "".join(f' "{part.strip()}" ' if re.search(r"\S\s+\S", part) else part for part in parts) + found[3]
+
+    for pattern in _NAME_LISTS:
+        text = pattern.sub(quoted, text)
+    return text
+
+
+def _parse_blocks(text: str) -> Network:
     reader, made = _BIFTokens(text), NetworkAssembly()
     while reader.peek():
         block = reader.keyword("a block")
         if block == "network":
-            if reader.peek() != "{":
-                reader.next("a name")
-            reader.expect("{")
+            reader.tokens_until("{")
             reader.tokens_until("}")
         elif block == "variable":
             name = reader.next("a name")

@@ -1,4 +1,4 @@
-"""Evidence as text: the layouts of UAI files, one pair of names per line, and pairs on the command line.
+"""Evidence as text: the layouts of UAI files, one pair of names per line, JSON, CSV, and pairs on the command line.
 
 Names of variables and states may contain any characters that a network file allows; quotes around them are removed.  In a file of numbers
 only, variables and states count from 0, as in UAI.  Elsewhere a name has precedence over a number, and an ambiguous number is reported.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from herdcli.errors import DataError
+from herdcli.markov.formats.evidence_tables import written_pairs
 from herdcli.markov.model.network import Network, check_state
 from herdcli.markov.model.variable_names import QUOTED, VariableNaming, are_own_numbers, name_suggestion, strip_quotes, unquoted_positions
 from herdcli.schema import find_truth
@@ -23,15 +24,17 @@ Pair = tuple[int, int]
 def read_evidence(text: str, network: Network, notes: list[str] | None = None) -> dict[int, int]:
     """Read an evidence file; return variable -> state.
 
-    Layouts: `k v s v s …`; the number of cases (0 or 1), then `k v s …`; one pair `v s` or `v=s` per line.  A single 0 and an empty file
-    are no
-    evidence; lines that begin with # are comments.  Raises DataError for other layouts, and for several cases.
+    Layouts: `k v s v s …`; the number of cases (0 or 1), then `k v s …`; one pair `v s` or `v=s` per line; a JSON object; CSV with the
+    columns `variable` and `state`.  A single 0 and an empty file are no evidence; lines that begin with # are comments.  Raises DataError
+    for other layouts, and for several cases.
 
     notes  receives the interpretation of numbers that could also be names.
     """
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     naming, told = VariableNaming(network.names), notes if notes is not None else []
+    if (written := written_pairs(text)) is not None:
+        return _merge_pairs(network, [_pair_by_name(network, v, s, told, naming) for v, s in written])
     if any("=" in QUOTED.sub("", line) for line in lines):
         try:
             return _merge_pairs(network, [_parse_pair(line, network, told, naming) for line in lines])

@@ -41,6 +41,12 @@ probability ( b ) { table 0.3 , 0.7 ; } probability ( 0 ) { table .2 .3 .5; }
         ('2 "light on" true "dose.mg/kg" "<5"', {0: 0, 1: 0}),
         ("2\n0 1\n1 2\n", {0: 1, 1: 2}),
         ("light on=true\ndose.mg/kg=<5\n", {0: 0, 1: 0}),
+        ('{"light on": "false", "O\'Neil": 1}', {0: 1, 2: 0}),
+        ('{"light on": true}\n', {0: 0}),
+        ("{}", {}),
+        ('variable,state\n"dose.mg/kg","> 10, high"\nlight on,false\n', {1: 2, 0: 1}),
+        ('# most probable states\nvariable,state,state_name\n"O\'Neil",1,"yes"\n\nlight,0,on\n', {2: 1, 4: 0}),
+        ("variable,state\n", {}),
     ],
 )
 def test_names_with_blanks_signs_and_quotes(text, expected):
@@ -103,3 +109,50 @@ def test_lists_of_names_may_have_quotes():
     assert split_names('a, "b, c" ,d') == ["a", "b, c", "d"]
     assert split_names("") == []
     assert find_variable(formats.read_network(NAMES, "bif"), "light") == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('{"light on": ', "is not valid JSON: Expecting value: line 1 column 14 (char 13)", 'expected: {"NAME": "STATE", …}'),
+        ('{"light on": ["true"]}', "the state of 'light on' is neither a word nor a number", 'expected: {"NAME": "STATE", …}'),
+        ('{"light on": null}', "the state of 'light on' is neither a word nor a number", 'expected: {"NAME": "STATE", …}'),
+        ('{"light on": "true", "light on": "false"}', "the evidence gives light on two states, true and false", None),
+        ('{"light on": "maybe"}', "light on has no state 'maybe'", "its states are true, false"),
+        ("variable,state\nlight on\n", "row 1 has no variable and state", "expected: 2 cells, variable,state"),
+        ("variable,state\nlight on,true\nlight,\n", "row 2 has no variable and state", "expected: 2 cells, variable,state"),
+    ],
+)
+def test_tables_and_objects_that_are_not_evidence(text, message, hint):
+    with pytest.raises(DataError) as caught:
+        read_evidence(text, formats.read_network(NAMES, "bif"))
+    assert (str(caught.value), caught.value.hint) == (message, hint)
+
+
+BLANKS = """network of rain today {
+}
+variable rain today { type discrete [ 3 ] { none, light rain, very heavy }; }
+variable wet { type discrete [ 2 ] { yes, no }; }
+probability ( rain today ) { table 0.2, 0.3, 0.5 ; }
+probability ( wet | rain today ) {
+    ( none ) 0.1, 0.9;
+    ( light rain ) 0.4, 0.6;
+    ( very heavy ) 0.75, 0.25;
+}
+"""
+
+
+def test_names_with_blanks_without_quotes_as_pgmpy_writes_them():
+    plain, quoted = formats.read_network(BLANKS, "bif"), BLANKS
+    for name in ("rain today", "light rain", "very heavy"):
+        quoted = quoted.replace(name, f'"{name}"').replace(f'of "{name}"', "n")
+    assert (plain.names, plain.states) == (["rain today", "wet"], ["none", "light rain", "very heavy", "yes", "no"])
+    for (scope, table), (scope_quoted, table_quoted) in zip(plain.factors(), formats.read_network(quoted, "bif").factors(), strict=True):
+        assert scope == scope_quoted
+        assert (table == table_quoted).all()
+    assert read_evidence("rain today=very heavy", plain) == {0: 2}
+
+
+def test_first_error_of_a_file_with_blanks_in_names():
+    with pytest.raises(DataError, match=r"^line 3: '2' where '\{' is expected$"):
+        formats.read_network("network n {}\n\nvariable y 2 { type discrete [ 2 ] { a, b }; }\nprobability ( y 2 ) { table 0.3; }\n", "bif")

@@ -1,0 +1,44 @@
+"""Evidence in JSON and CSV: an object from names of variables to states, and a table with the columns `variable` and `state`."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+from herdcli.errors import DataError
+
+VARIABLE, STATE, STATE_NAME = "variable", "state", "state_name"
+
+
+def written_pairs(text: str) -> list[tuple[str, str]] | None:
+    """Return the variables and states of evidence in JSON or CSV as they are written; None for text in another layout.
+
+    A column `state_name`, which tables of most probable states have, comes before `state`.  Raises DataError for damaged JSON, for states
+    that are neither words nor numbers, and for rows without a variable or state.
+    """
+    if text.lstrip().startswith("{"):
+        return _pairs_of_object(text)
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    head = [name.strip().lower() for name in next(csv.reader(lines[:1]), [])]
+    return _pairs_of_table(lines, head) if VARIABLE in head and STATE in head else None
+
+
+def _pairs_of_object(text: str) -> list[tuple[str, str]]:
+    try:
+        found = json.loads(text, object_pairs_hook=list, parse_int=str, parse_float=str)
+    except (RecursionError, ValueError) as error:
+        raise DataError(f"is not valid JSON: {error}", hint='expected: {"NAME": "STATE", …}') from None
+    for name, state in found:
+        if not isinstance(state, str | bool):
+            raise DataError(f"the state of '{name[:40]}' is neither a word nor a number", hint='expected: {"NAME": "STATE", …}')
+    return [(name, str(state)) for name, state in found]
+
+
+def _pairs_of_table(lines: list[str], head: list[str]) -> list[tuple[str, str]]:
+    variable, state = head.index(VARIABLE), head.index(STATE_NAME if STATE_NAME in head else STATE)
+    pairs = []
+    for number, row in enumerate(csv.reader(lines[1:], strict=True), 1):
+        if len(row) != len(head) or not row[variable].strip() or not row[state].strip():
+            raise DataError(f"row {number} has no variable and state", hint=f"expected: {len(head)} cells, {','.join(head)}")
+        pairs.append((row[variable].strip(), row[state].strip()))
+    return pairs

@@ -1,6 +1,6 @@
 """Structures of Bayesian networks learned from rows: distance from the true network and time, beside pyAgrum and pgmpy.
 
-    python scripts bench/networks/network_structures FOLDER --peers VENV/bin/python --results results/structures.csv -o results/structures.md
+    python scripts bench/networks/network_structures FOLDER --peers VENV/bin/python --results STRUCTURES.csv -o STRUCTURES.md
 
 FOLDER holds alarm.bif.gz, insurance.bif.gz and hailfinder.bif.gz.  Rows are drawn from each network.  The distance is the structural
 Hamming distance (SHD): pairs whose edge is missing, added or turned.  Times are seconds of the processor without start-up and reading.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from herdcli import fast, iterate
-from herdcli.quadrature.kernels import kernel_parsing, kernel_sums
+from herdcli.quadrature.kernels import kernel_parsing, kernel_sums, point_sums
 from herdcli.quadrature.kernels.kernel_functions import GaussianKernel
 from herdcli.quadrature.kernels.point_sums import make_evaluator, moment_embedding, radial_profile
 
@@ -165,3 +165,12 @@ def test_rows_count_as_far_where_their_exponentials_leave_the_precision():
         plan = kernel_sums.embedding_problem(GaussianKernel(1.0), X, X, np.ones(8), precision=precision).plan
         np.testing.assert_array_equal(plan.far[0][:8], expected * 2)
         assert not plan.far[1][8:].any()
+
+
+@pytest.mark.parametrize("name", ["gaussian:0.7", "laplace:1.5", "energy", "bernoulli:1"])
+def test_points_packed_in_blocks_are_those_packed_at_once(monkeypatch, name):
+    points = np.random.default_rng(0).standard_normal((100, 1 if name.startswith("bernoulli") else 3))
+    kernel = kernel_parsing.parse_kernel(name)
+    whole = make_evaluator(kernel, points).packed(points)
+    monkeypatch.setattr(point_sums, "PACKED_BLOCK", 21)
+    assert make_evaluator(kernel, points).packed(points).tobytes() == whole.tobytes()

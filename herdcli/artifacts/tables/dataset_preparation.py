@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -220,10 +220,23 @@ def imprecise_columns(X: Any) -> Array:
     return close
 
 
-def mean_and_deviation(X: Array) -> tuple[Array, Array]:
-    """Return the mean and the standard deviation of every column, float32; a deviation of 0 is replaced by 1."""
-    deviation = X.std(axis=0, dtype=np.float64)
-    return X.mean(axis=0, dtype=np.float64).astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)
+def mean_and_deviation(X: Array, chosen: Array) -> tuple[Array, Array]:
+    """Return the mean and the standard deviation of every column, float32, over the chosen rows, (n,) bool, of X (n, d).
+
+    A deviation of 0 is replaced by 1.
+    """
+    count = int(chosen.sum())
+    mean = _add_rows(X, chosen, lambda rows: rows) / count
+    deviation = np.sqrt(_add_rows(X, chosen, lambda rows: np.square(rows - mean)) / count)
+    return mean.astype(np.float32), np.where(deviation > 0, deviation, 1.0).astype(np.float32)
+
+
+def _add_rows(X: Array, chosen: Array, of: Callable[[Array], Array]) -> Array:
+    """Return the sum (d,) of a function of the chosen rows in float64, added one row after the other as `X[chosen].sum(axis=0)` does."""
+    total = np.zeros(X.shape[1])
+    for rows, block in _row_blocks(X):
+        total = np.concatenate([total[None], of(block[chosen[rows]].astype(np.float64))]).sum(axis=0)
+    return total
 
 
 def scale_to_range(X: Array, limits: tuple[float, float]) -> Array:

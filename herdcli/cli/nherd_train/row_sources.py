@@ -21,8 +21,9 @@ TRIAL_ROWS = 100  # rows per step of --dry-run, which tries some steps and not a
 
 def memory_source(session: Session, rows: ClassificationRows, chosen: Array, settings: Settings) -> MemorySource:
     """Return a source of some of the rows.  chosen  a mask (n,) bool or row numbers."""
+    every = chosen.dtype == bool and bool(chosen.all())  # then the rows are not copied; the learner copies the blocks that it changes
     return MemorySource(
-        rows.X.taken(chosen) if isinstance(rows.X, LazyMatrix) else rows.X[chosen],
+        rows.X.taken(chosen) if isinstance(rows.X, LazyMatrix) else rows.X if every else rows.X[chosen],
         rows.y[chosen],
         weight=None if rows.weight is None else rows.weight[chosen],
         passes=settings.passes,

@@ -101,9 +101,11 @@ def target_title(session: Session, request: Request) -> str:
 
 
 def _on_disk(session: Session, request: Request) -> Artifact | None:
-    """Return the data set with its rows on disk if they need more than --max-memory; None for others and if columns are missing."""
+    """Return the data set with its rows on disk if they need more than 1 GiB or --max-memory; else None, also if columns are missing."""
     form, named = request.input_format, named_columns(request)
-    found = streamed_rows.open_streamed(session, request.source, label=None, input_format=form, asked=False, unit_bytes=COPIED, keep=named)
+    found = streamed_rows.open_streamed(
+        session, request.source, label=None, input_format=form, asked=False, unit_bytes=COPIED, same=True, keep=named
+    )
     if found is None:
         return None
     data: Dataset = found.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -34,6 +35,7 @@ from herdcli.schema import Array
 LANES = 16
 LOG2_E = 1.4426950408889634
 GENERIC_BLOCK = 1 << 20  # kernel values of a block
+PACKED_BLOCK = 1 << 18  # entries of rows that become columns at one time
 MOST_LABELS = 64  # labels up to which atoms with the same label are combined
 
 
@@ -58,6 +60,13 @@ def make_evaluator(kernel: Kernel, points: Array) -> PointEvaluator:
     if isinstance(kernel, SteinKernel):
         return SteinPoints(kernel, points)
     return GenericPoints(kernel, points) if radial_profile(kernel, points.shape[1]) is None else RadialPoints(kernel, points)
+
+
+def _row_blocks(rows: Array) -> Iterator[slice]:
+    """Yield slices of rows (n, d) with at most about PACKED_BLOCK entries, so that copies of them are small."""
+    step = max(1, PACKED_BLOCK // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        yield slice(start, min(start + step, len(rows)))
 
 
 class GenericPoints:
@@ -102,7 +111,8 @@ class GaussianPoints:
     def packed(self, rows: Array) -> Array:
         """Convert rows (n, d) to columns (d, n), n padded with zeros."""
         columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES), dtype=self.dtype)
-        np.multiply((rows - self.centre).T, self.scale, out=columns[:, : len(rows)], casting="same_kind")
+        for some in _row_blocks(rows):
+            np.multiply((rows[some] - self.centre).T, self.scale, out=columns[:, some], casting="same_kind")
         return columns
 
     def values(self, row: Array) -> Array:
@@ -198,10 +208,12 @@ class RadialPoints:
     def packed(self, rows: Array) -> Array:
         """Convert rows (n, d) to columns (d, n), n padded with zeros."""
         columns: Array = np.zeros((rows.shape[1], -(-len(rows) // LANES) * LANES))
-        moved = rows - self.centre if self.shifted else rows
-        if isinstance(self.kernel, BernoulliKernel):  # the columns are periodic: {x}, but 1 stays 1
-            moved = np.where((rows < 0) | (rows > 1), rows - np.floor(rows), rows)
-        np.multiply(moved.T, self.profile.scale, out=columns[:, : len(rows)])
+        periodic = isinstance(self.kernel, BernoulliKernel)  # {x}, but 1 stays 1
+        for some in _row_blocks(rows):
+            moved = rows[some] - self.centre if self.shifted else rows[some]
+            if periodic:
+                moved = np.where((rows[some] < 0) | (rows[some] > 1), rows[some] - np.floor(rows[some]), rows[some])
+            np.multiply(moved.T, self.profile.scale, out=columns[:, some])
         return columns
 
     def norms_of(self, rows: Array) -> Array:

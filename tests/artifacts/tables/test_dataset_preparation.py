@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from herdcli.artifacts import Dataset
-from herdcli.artifacts.tables.dataset_preparation import UNUSED, SplitRule, assign_splits, binarise, use_split_rule
+from herdcli.artifacts.tables import dataset_preparation
+from herdcli.artifacts.tables.dataset_preparation import UNUSED, SplitRule, assign_splits, binarise, mean_and_deviation, use_split_rule
 from herdcli.errors import BadUsage, DataError
 
 
@@ -139,3 +140,26 @@ def test_sparse_values_whose_zeros_are_on_become_dense() -> None:
     data = Dataset(X=csr_matrix(np.array([[0, -1], [-1, 0]], dtype=np.int8)))
     on, _ = binarise(data, None, 0.4, sparse=True)
     np.testing.assert_array_equal(on, [[True, False], [False, True]])
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_moments_of_blocks_are_those_of_the_whole(monkeypatch, columns, dtype) -> None:
+    """Added row by row, whatever the blocks; NumPy's own sums of one column alone are pairwise and differ in a last digit."""
+    random = np.random.default_rng(0)
+    X, chosen = (random.standard_normal((3000, columns)) * 3 + 50).astype(dtype), random.random(3000) < 0.7
+    mean, deviation = mean_and_deviation(X, chosen)
+    rows = X[chosen]
+    if columns > 1:
+        assert mean.tobytes() == rows.mean(axis=0, dtype=np.float64).astype(np.float32).tobytes()
+        assert deviation.tobytes() == rows.std(axis=0, dtype=np.float64).astype(np.float32).tobytes()
+    np.testing.assert_allclose(mean, rows.mean(axis=0, dtype=np.float64), rtol=1e-6)
+    np.testing.assert_allclose(deviation, rows.std(axis=0, dtype=np.float64), rtol=1e-6)
+    assert (mean.dtype, deviation.dtype) == (np.float32, np.float32)
+    monkeypatch.setattr(dataset_preparation, "_row_blocks", lambda X: ((slice(s, s + 77), X[s : s + 77]) for s in range(0, len(X), 77)))
+    again = mean_and_deviation(X, chosen)
+    assert [part.tobytes() for part in again] == [mean.tobytes(), deviation.tobytes()]
+
+
+def test_a_constant_column_has_deviation_1() -> None:
+    assert mean_and_deviation(np.full((9, 2), 3.0), np.arange(9) < 5)[1].tolist() == [1.0, 1.0]

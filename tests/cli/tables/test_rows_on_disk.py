@@ -149,3 +149,18 @@ def test_the_peak_of_a_large_parquet_file_stays_under_the_bound(tmp_path, herd_c
     code, peak = map(int, ended.stdout.split())
     assert code == 0, ended.stderr
     assert 1024 * peak <= process_limits.SHARE
+
+
+@pytest.mark.parametrize(("command", "stays"), [("least squares", True), ("mixture", False)])
+def test_rows_of_a_regression_stay_on_disk_from_a_gibibyte_on(run, monkeypatch, command, stays):
+    """Its result is the same in any case; of a mixture, fewer held-out rows would be kept."""
+    (name, *options), columns = CASES[command]
+    kept: list[bool] = []
+    monkeypatch.setattr(lazy_matrix, "LEAST", 1)
+    monkeypatch.setattr(streamed_rows, "open_streamed", lambda *words, **more: kept.append(found := OPENED(*words, **more)) or found)
+    pq.write_table(pa.table(columns), "rows.parquet")
+    assert run(name, "rows.parquet", *options, "-o", "memory.h5").code == 0
+    monkeypatch.setattr(streamed_rows, "IN_MEMORY", 10_000)
+    assert run(name, "rows.parquet", *options, "-o", "disk.h5").code == 0
+    assert [each is not None for each in kept] == [False, stays]
+    assert Path("memory.h5").read_bytes() == Path("disk.h5").read_bytes()

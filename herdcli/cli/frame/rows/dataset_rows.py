@@ -128,7 +128,9 @@ def rows_in_units(session: Session, artifact: Artifact, units: UnitFamily, readi
         else:
             if units.standard_normal and not data.is_sparse:
                 _warn_of_blurred(session, data)
-            X = values(data.X.astype(np.float32) if stays else dataset_preparation.dense_copy(data, np.float32))
+            own = reading.in_place and isinstance(data.X, np.ndarray) and data.X.dtype == np.float32 and data.X.flags.writeable
+            X = data.X if own else data.X.astype(np.float32) if stays else dataset_preparation.dense_copy(data, np.float32)
+            X = values(X)
             mean, scale = _standardized(session, X, split == 0, units, reading)
             units.require_rows(X)
             made = X
@@ -159,7 +161,7 @@ def _standardized(session: Session, X: Array, training: Array, units: UnitFamily
     """
     mean, scale = reading.column_mean, reading.column_scale
     if (reading.standardize or reading.learn_variances) and units.standard_normal and mean is None and training.any():
-        mean, scale = dataset_preparation.mean_and_deviation(X[training])
+        mean, scale = dataset_preparation.mean_and_deviation(X, training)
     if mean is not None and scale is not None and X.shape[1] == len(mean):
         X -= mean
         X /= scale

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 UNBOUNDED = 1 << 62
 PACKED = 8  # how much smaller than its numbers a Parquet file may be to be considered large
+IN_MEMORY = 1 << 30  # bytes up to which rows are read whole although they could stay on disk with the same result
 NEEDS = "--on-disk needs a Parquet, CSV or dense HDF5 file whose rows are numbers"
 HINT = "herd convert INPUT -o FILE.h5 makes one"
 
@@ -47,6 +48,7 @@ def open_streamed(
     input_format: str | None,
     asked: bool,
     unit_bytes: int,
+    same: bool = False,
     missing: bool = False,
     keep: Sequence[str] = (),
 ) -> Artifact | None:
@@ -54,6 +56,7 @@ def open_streamed(
 
     asked       whether --on-disk was given; otherwise rows stay only if they would exceed --max-memory.
     unit_bytes  memory per entry in addition to the stored one: unit values, and copies that the command makes.
+    same        whether the result is the same in any case; then rows stay on disk if they would exceed IN_MEMORY.
     missing, keep  as in `row_ranges.open_ranges`.
     Raises BadUsage if --on-disk is given for an input that cannot be read in ranges.
     """
@@ -66,7 +69,7 @@ def open_streamed(
     found = session.enter_until_end(read(keep=keep, roles=session.column_roles()))
     if found is not None:
         found.gaps = missing
-    if found is None or not (asked or _exceeds_memory(session, found, unit_bytes)):
+    if found is None or not (asked or _exceeds_memory(session, found, unit_bytes, same)):
         if asked:
             raise BadUsage(NEEDS, hint=HINT)
         return None
@@ -260,12 +263,13 @@ def is_large_input(path: str) -> bool:
         return source.regular and (source.size >= lazy_matrix.LEAST or (packed and decoded_size(path) >= lazy_matrix.LEAST))
 
 
-def _exceeds_memory(session: Session, ranges: row_ranges.RowRanges, unit_bytes: int) -> bool:
-    """Whether the rows, as stored and as unit values, would take more than --max-memory."""
+def _exceeds_memory(session: Session, ranges: row_ranges.RowRanges, unit_bytes: int, same: bool) -> bool:
+    """Whether the rows, as stored and as unit values, would take more than --max-memory, or with `same` more than IN_MEMORY."""
     first = ranges.read(0, 1).X
     over = first.dtype.itemsize == unit_bytes == 1  # unit values replace the values that were read
     size = ranges.count * first.shape[1] * (first.dtype.itemsize + (0 if over else unit_bytes))
-    return bool(size > (session.max_memory or memory_budget.default_limit()))
+    limit = session.max_memory or memory_budget.default_limit()
+    return bool(size > (min(limit, IN_MEMORY) if same else limit))
 
 
 def convert_rows(X: LazyMatrix, convert: Callable[[Array], Array], dtype: type[np.number]) -> ConvertedMatrix | SpilledMatrix:

@@ -220,6 +220,21 @@ def test_cells_of_single_numbers_in_matlab_are_labels(tmp_path: Path) -> None:
     assert data.y.tolist() == [7, 8, 7]
 
 
+@pytest.mark.parametrize("names", [("X", "y"), ("fea", "gnd")])
+def test_labels_of_matlab_in_a_row_vector_are_read(tmp_path: Path, names: tuple[str, str]) -> None:
+    """savemat writes every vector as one row."""
+    scipy.io.savemat(tmp_path / "rows.mat", {names[0]: ROWS, names[1]: np.arange(len(ROWS)) % 2})
+    data, _ = read(tmp_path / "rows.mat")
+    assert data.y is not None
+    assert data.y.tolist() == (np.arange(len(ROWS)) % 2).tolist()
+    np.testing.assert_array_equal(data.X, ROWS)
+
+
+def test_a_matrix_of_matlab_with_one_row_keeps_its_columns(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "row.mat", {"X": ROWS[:1]})
+    np.testing.assert_array_equal(read(tmp_path / "row.mat")[0].X, ROWS[:1])
+
+
 def test_a_variable_of_matlab_is_named(tmp_path: Path) -> None:
     scipy.io.savemat(tmp_path / "rows.mat", {"P": ROWS, "Q": 2 * ROWS})
     np.testing.assert_array_equal(read(tmp_path / "rows.mat", member=":Q")[0].X, 2 * ROWS)

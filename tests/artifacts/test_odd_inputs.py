@@ -102,3 +102,26 @@ def test_csv_in_another_encoding_beyond_its_head_is_refused(tmp_path: Path) -> N
 def test_labels_as_bytes_are_text(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [0, 1], "y": [b"left", "rechts ü".encode()]}), tmp_path / "bytes.parquet")
     assert load(str(tmp_path / "bytes.parquet")).value.class_names == ["left", "rechts ü"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("<!DOCTYPE html>\n<html><body>a,b</body></html>\n", "is an HTML page, not a data set"),
+        ("<html>\n<p>1,2</p>\n</html>\n", "is an HTML page, not a data set"),
+        ('<?xml version="1.0"?>\n<rows><row a="1"/></rows>\n', "is XML, which herd does not read as a data set"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 12\n", "is a pointer of Git LFS, not the file itself"),
+        ("a,b", "has no rows below its first line"),
+        ("404: Not Found", "has no rows below its first line"),
+    ],
+)
+def test_text_that_is_no_table_is_named(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    assert refusal(tmp_path / "rows.csv") == says
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_label(tmp_path: Path) -> None:
+    (tmp_path / "rows.svm").write_bytes(b"\xef\xbb\xbf1 1:1.5 2:2\n0 1:3 2:4\n")
+    data = load(str(tmp_path / "rows.svm")).value
+    assert data.y.tolist() == [1, 0]
+    assert data.X.toarray().tolist() == [[1.5, 2], [3, 4]]

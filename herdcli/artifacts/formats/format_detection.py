@@ -66,6 +66,12 @@ FOREIGN_TEXT = {
 }
 NETWORK_SUFFIXES = {"xml": "xmlbif", "bifxml": "xmlbif"}  # in addition to the names of the formats
 WRITTEN = (".h5", ".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".npz", ".npy", ".svm", ".wav", ".nc")
+OTHER_TEXT = (  # how the text begins, what it is, what to do
+    (("@relation",), "an ARFF file, which herd does not read", "export the table as CSV"),
+    (("<!doctype html", "<html"), "an HTML page, not a data set", "fetch the file itself: its link may lead to a page about it"),
+    (("<?xml",), "XML, which herd does not read as a data set", "export the table as CSV"),
+    (("version https://git-lfs",), "a pointer of Git LFS, not the file itself", "fetch the file: git lfs pull"),
+)
 _SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")  # run-0.05 has no suffix
 _PAIR = re.compile(r"(?:\d+|qid):[-+.\deEinfaINFA]+")
 
@@ -250,8 +256,7 @@ def _detect_text_format(text: str, name: str) -> str:
         return "svmlight"
     if first.startswith(("{", "[")):
         return "json"
-    if first.lower().startswith("@relation"):
-        raise DataError("is an ARFF file, which herd does not read", where=name, hint="export the table as CSV")
+    _refuse_other_text(first.lower(), name)
     if is_bar_separated(lines):
         return "csv"
     if "|" in first and not any(separator in first for separator in ",;\t"):
@@ -261,6 +266,13 @@ def _detect_text_format(text: str, name: str) -> str:
         hint = "say which: --input-format csv or --input-format svmlight"
         raise DataError("every line has one number, so herd cannot tell whether it is a value or a label", where=name, hint=hint)
     return format_from_suffix(name) if format_from_suffix(name) in ("csv", "svmlight") else "csv"  # type: ignore[return-value]
+
+
+def _refuse_other_text(first: str, name: str) -> None:
+    """Raise DataError for text that is no table, by its first line in lower case."""
+    for beginnings, what, hint in OTHER_TEXT:
+        if first.startswith(beginnings):
+            raise DataError(f"is {what}", where=name, hint=hint)
 
 
 def is_bar_separated(lines: list[str]) -> bool:

@@ -77,6 +77,10 @@ def _plain_parse_errors(where: str, opened_csv: OpenedCsv) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid as error:
+        if any(found in str(error) for found in _NO_ROWS):
+            raise DataError(
+                "has no rows below its first line", where=where, hint="check whether the command that wrote it was interrupted"
+            ) from error
         raise DataError(_shorten_message(str(error), opened_csv), where=where, hint=WIDTH_HINT) from error
     except UnicodeDecodeError as error:
         raise DataError("the names of the columns are not UTF-8", where=where, hint=UTF8_HINT) from error
@@ -393,6 +397,7 @@ def _role_columns(data: Dataset) -> dict[str, Any]:
     return (data.columns or {}) | roles
 
 
+_NO_ROWS = ("Could not skip initial", "Empty CSV file")  # Arrow's messages about a text that ends with its header
 _PLAIN_TITLE = re.compile(r"(?!(?i:markov|bayes)$|network\b)[^\s\"#,;|<{\[@\ufeff][^\";,|\t\r\n]*(?<!\s)")
 
 

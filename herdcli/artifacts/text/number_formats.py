@@ -16,7 +16,13 @@ from herdcli.records import dataclass
 
 MARKS = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "."})  # common notations of a missing value
 BLANKS = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"  # blanks other than the ASCII blank
-_MINUS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d", "-") | dict.fromkeys(BLANKS, " "))
+ZEROS = "\u0660\u06f0\u0966\u09e6\u0e50\uff10"  # Arabic, Persian, Devanagari, Bengali, Thai, full width; 1 to 9 follow each
+_ASCII = str.maketrans(
+    dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d", "-")
+    | dict.fromkeys(BLANKS, " ")
+    | {chr(ord(zero) + digit): str(digit) for zero in ZEROS for digit in range(10)}
+    | dict(zip("\u066b\uff0e\u066c\uff0c\uff0b\u066a\uff05", "..,,+%%", strict=True))
+)
 _MONEY = "$\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd\u20ba\u20ab\u0e3f\u20aa\u20b4\u00a2"
 _CODE = "USD|EUR|GBP|JPY|CHF|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|KRW|SGD|HKD|TRY|Fr\\.?|kr\\.?|R\\$|z\u0142"
 _AMOUNT = re.compile(
@@ -24,6 +30,10 @@ _AMOUNT = re.compile(
 )
 _GROUPED = {mark: re.compile(rf"[-+]?\d{{1,3}}(?:[{mark}]\d{{2,3}})*[{mark}]\d{{3}}(?![\d{mark}]).*") for mark in (",", ".", " ", "'")}
 _FORTRAN = re.compile(r"^([-+]?(?:\d+\.?\d*|\.\d+))[dD]([-+]?\d+)$")
+_POWER = re.compile(
+    r"^([-+]?(?:\d+\.?\d*|\.\d+))\s*[\u00d7x*\u00b7\u22c5]\s*10\s*(?:\^\s*\(?([-+]?\d+)\)?|([\u207a\u207b]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+))$"
+)
+_SUPERSCRIPTS = str.maketrans("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b", "0123456789+-")
 _QUOTED = re.compile(r"=?(['\"])(.*)\1")
 _DIGIT = re.compile(r"\d")
 _UNDERSCORED = re.compile(r"[-+]?\d{1,3}(?:_\d{3})+(?:\.\d*)?")
@@ -64,8 +74,11 @@ def parse_number(text: str, dialect: TextDialect) -> float | None:
 
 
 def _normalise_characters(text: str) -> str:
-    """Return a text with ASCII minus signs, blanks and exponents: Fortran's 1.5D+03 becomes 1.5E+03."""
-    return _FORTRAN.sub(r"\1e\2", text.translate(_MINUS).strip())
+    """Return a text with ASCII digits, minus signs, blanks and exponents: Fortran's 1.5D+03 and 1.5 × 10³ become 1.5e+03 and 1.5e3."""
+    plain = text.translate(_ASCII).strip()
+    if (found := _POWER.match(plain)) is not None:
+        return f"{found[1]}e{found[2] or found[3].translate(_SUPERSCRIPTS)}"
+    return _FORTRAN.sub(r"\1e\2", plain)
 
 
 def _remove_grouping(text: str, dialect: TextDialect) -> str | None:
@@ -83,8 +96,9 @@ def _remove_grouping(text: str, dialect: TextDialect) -> str | None:
 
 
 def has_unambiguous_variant(text: str) -> bool:
-    """Return whether a text is a number in an unambiguous variant: another minus sign, blanks other than ASCII, Fortran's exponents."""
-    return parse_plain_number(text) is None and parse_plain_number(_normalise_characters(text)) is not None
+    """Return whether a text is a number in an unambiguous variant: digits, blanks or a minus sign beyond ASCII, other exponents."""
+    foreign = parse_plain_number(text) is None or any(character.isdigit() and not character.isascii() for character in text)
+    return foreign and parse_plain_number(_normalise_characters(text)) is not None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Source: Joachims (1999), SVM-light input format.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
@@ -67,9 +68,10 @@ def check_line_length(size: int, limit: int | None, where: str) -> None:
 
 
 def _line_blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, about 4 MB at a time."""
-    rest = b""
+    """Yield whole lines, about 4 MB at a time, without a byte order mark."""
+    rest, first = b"", True
     while piece := stream.read(BLOCK):
+        piece, first = piece.removeprefix(codecs.BOM_UTF8) if first else piece, False
         whole, newline, tail = piece.rpartition(b"\n")
         if newline:
             yield rest + whole + newline

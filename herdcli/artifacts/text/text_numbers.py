@@ -43,7 +43,7 @@ def parse_columns(columns: Mapping[str, Any], where: str, options: LoadOptions, 
         import pyarrow as pa
 
         found[name] = pa.chunked_array([to_arrow(np.array(values))])
-        cells = [text for text in texts[:SAMPLE] if text and parse_plain_number(text) is None and text.strip() not in MARKS]
+        cells = [text for text in texts[:SAMPLE] if text and not _is_plain(text) and text.strip() not in MARKS]
         if any(map(number_formats.has_unambiguous_variant, cells)):
             oddly.append(name)
         elif cells:
@@ -52,10 +52,15 @@ def parse_columns(columns: Mapping[str, Any], where: str, options: LoadOptions, 
         options.note(f"{where}: numbers read with {number_formats.dialect_options(options.dialect)}: {_shorten_list(read_as)}")
     if oddly:
         options.note(
-            f"{where}: minus signs and blanks that are not ASCII, or exponents with D, are read in "
+            f"{where}: digits, minus signs and blanks that are not ASCII, or exponents with D or × 10, are read in "
             f"{_shorten_list([repr(name) for name in oddly])}"
         )
     return found
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is a number in ASCII."""
+    return parse_plain_number(text) is not None and not number_formats.has_unambiguous_variant(text)
 
 
 def _refuse_quantities(texts: list[str], column: Any, name: str, where: str) -> None:

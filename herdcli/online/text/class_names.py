@@ -15,6 +15,7 @@ from herdcli.online.class_labels import MOST, format_labels
 from herdcli.online.text.multilabel_text import HEADS
 from herdcli.schema import Array
 
+_COST = re.compile(r"\d+:[-+.\deE]+(?::[-+.\deE]+)?")  # action:cost:probability, or class:cost
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -67,6 +68,9 @@ class ClassNameEncoder:
 
     def _settle(self, where: str) -> None:
         self.names, self._settled = sorted(self._met), True
+        if self.names and all(map(_COST.fullmatch, self.names)):
+            what = f"label {self.names[0]} has a cost, as for contextual bandits; herd learns classes"
+            raise DataError(what, where=where, hint="begin each line with the class alone, or declare such names: --classes A,B,…")
         if len(self.names) > self.most:
             what = f"{len(self.names)} different labels exceed the {self.most} allowed"
             raise DataError(what, where=where, hint="--max-classes N allows more")

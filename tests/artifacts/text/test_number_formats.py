@@ -60,6 +60,15 @@ def _load(path: Path, text: str | None = None, dialect: TextDialect = PLAIN) -> 
         ("2d-1", PLAIN, 0.2),
         ("\u22125", PLAIN, -5),
         ("\u00a05\u2009", PLAIN, 5),
+        ("\u0661\u066b\u0665", PLAIN, 1.5),  # Arabic
+        ("-\u06f1\u06f2", PLAIN, -12),  # Persian
+        ("\uff0d\uff11\uff0e\uff15", PLAIN, -1.5),  # full width
+        ("\u0661\u066c\u0662\u0663\u0664", TextDialect(thousands=","), 1234),
+        ("\uff15\uff05", TextDialect(percent=True), 0.05),
+        ("1.5\u00d710^3", PLAIN, 1500),
+        ("-2 x 10\u207b\u00b2", PLAIN, -0.02),
+        ("3\u00b710^(-1)", PLAIN, 0.3),
+        ("1.5\u00d7103", PLAIN, None),
         ("abc", TextDialect(thousands=",", percent=True, currency=True), None),
         ("1.2.2020", TextDialect(thousands="."), None),
         ("10_1", PLAIN, None),
@@ -185,3 +194,11 @@ def test_text_stays_text(tmp_path: Path) -> None:
     path.write_bytes(io.StringIO("\n".join(lines) + "\n").getvalue().encode())
     assert load(str(path), note=told.append).value.feature_names == ["b"]
     assert any("are not used: code, range, day" in line for line in told)
+
+
+def test_digits_of_other_scripts_and_powers_of_ten_are_read_and_reported(tmp_path: Path) -> None:
+    X, notes = _load(
+        tmp_path / "a.csv", "a,b,c\n\uff11,\u0661\u066b\u0665,1\u00d710^2\n\uff12,\u0662,2\u00d710^2\n\uff13,\u0663,3\u00d710\u00b3\n"
+    )
+    np.testing.assert_array_equal(X, [[1, 1.5, 100], [2, 2, 200], [3, 3, 3000]])
+    assert any("are read in 'a', 'b', 'c'" in line for line in notes)

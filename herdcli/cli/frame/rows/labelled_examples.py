@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fnmatch
 import hashlib
@@ -255,7 +256,7 @@ def _open_text(session: Session, source: Source, form: str, role: str, passes: i
             source.name,
             form,
             read,
-            named=has_named_labels(source.head, vw=form == "vw"),
+            named=has_named_labels(source.head.removeprefix(codecs.BOM_UTF8), vw=form == "vw"),
             size=known,
             proof=proof,
             finish=lambda: known_as("text", *found[0]),
@@ -300,14 +301,16 @@ def _whole_lines(
 ) -> Iterator[tuple[memoryview, memoryview]]:
     """Yield the bytes that were read and the lines that they complete, as views of two alternating buffers.
 
-    A piece is valid until the one after the next is requested; `ready` is called before its buffer is overwritten.
+    A piece is valid until the one after the next is requested; `ready` is called before its buffer is overwritten.  The lines begin
+    after a byte order mark.
     Raises DataError for a line whose numbers could take more than `limit` bytes.
     """
-    buffer, other, kept = bytearray(PIECE), bytearray(PIECE), 0
+    buffer, other, kept, first = bytearray(PIECE), bytearray(PIECE), 0, True
     while count := stream.readinto(memoryview(buffer)[kept:]):  # type: ignore[attr-defined]
         end = kept + count
         cut = buffer.rfind(b"\n", kept, end) + 1
-        yield memoryview(buffer)[kept:end], memoryview(buffer)[:cut]
+        yield memoryview(buffer)[kept:end], memoryview(buffer)[_mark_length(buffer) if first and cut else 0 : cut]
+        first = first and not cut
         kept = end - cut
         ready()
         if 2 * kept > len(buffer):
@@ -316,7 +319,12 @@ def _whole_lines(
             other = bytearray(2 * len(buffer) if 2 * kept > len(buffer) else len(buffer))
         other[:kept] = memoryview(buffer)[cut:end]
         buffer, other = other, buffer
-    yield memoryview(b""), memoryview(buffer)[:kept]
+    yield memoryview(b""), memoryview(buffer)[_mark_length(buffer) if first else 0 : kept]
+
+
+def _mark_length(text: bytearray) -> int:
+    """Return the length of a byte order mark at the beginning of a text; 0 without one."""
+    return len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,8 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +240,7 @@ def beside_pgmpy(folder: Path, python: str) -> None:
 
 
 def whole_process() -> None:
-    """Propagation to 1e-9 from file to file, and its sweeps on one thread and two: seconds of the processor, peak memory."""
+    """Propagation to 1e-9 from file to file: seconds of the processor, peak memory."""
     with tempfile.TemporaryDirectory() as folder:
         for rows in (300, 1000):
             network_file, out = f"{folder}/{rows}.h5", f"{folder}/out.h5"
@@ -252,37 +249,6 @@ def whole_process() -> None:
             work = ["herd", "ups-infer", network_file, "--algorithm", "bp", "--output-marginals", "nodes", "-o", out]
             seconds, peak = min(used(work) for _ in range(RUNS))
             print(f"process   {rows}×{rows} by bp: {seconds:.2f} s CPU, {peak / 1e6:.0f} MB at most, file to file")
-    given = random_networks.generate("grid", rows=1000, columns=1000, sigma_w=1.0, sigma_b=1.0)
-    taken = [min(longest_way(given, threads) for _ in range(2 * RUNS)) for threads in (1, 2)]
-    for threads, seconds in enumerate(taken, 1):
-        print(f"threads   1000×1000 by bp on {threads}: {seconds * 1e3:.0f} ms of the processor that is longest at work")
-    print(f"threads   two are {taken[0] / taken[1]:.2f} times as fast")
-
-
-def longest_way(given: network.Network, threads: int) -> float:
-    """Seconds of the processor from the first message to the marginals: of what threads share, of the one that has most to do.
-
-    On a busy machine threads wait for each other, and wall clock says nothing of them.
-    """
-    shared = 0.0
-    with ThreadPoolExecutor(threads) as pool:
-
-        def watched(function: Callable[..., object], *values: Iterable[object]) -> list[object]:
-            def timed(*value: object) -> tuple[object, int, float]:
-                started = time.thread_time()
-                return function(*value), threading.get_ident(), time.thread_time() - started
-
-            nonlocal shared
-            made, spent = list(pool.map(timed, *values)), Counter[int]()
-            for _, thread, seconds in made:
-                spent[thread] += seconds
-            shared += max(spent.values())
-            return [found for found, _, _ in made]
-
-        method = algorithms.make_method(given, InferenceSettings(algorithm="bp", output_marginals="nodes"), watched)
-        started, shared = time.thread_time(), 0.0
-        method.result(iterate.run_steps(method.step, method.init(), until=method.done))
-        return time.thread_time() - started + shared
 
 
 def queries() -> None:

@@ -4,8 +4,11 @@
     python scripts torture --seconds 3600           as many trials as there is time for
     python scripts torture --part mutants --first 7 --count 1
     python scripts torture --seconds 3600 --write   the table, into docs/reliability.md
-    python scripts torture --part kills --first 0 --count 500 --record slices.jsonl
+    python scripts torture --part structures --part histories --count 50000 --record slices.jsonl
     python scripts torture --sum slices.jsonl --write   the rows of all slices that were recorded, which must not overlap
+
+With --record the parts take turns, a slice of trials each, and a slice is recorded when it is done: stop the script when you like, and the
+same command goes on where the record ends.  --count is then the number of the last trial.  --sum tells which commit had which findings.
 
 Parts: mutants, parsers, faults, kills, races, structures, histories.
 A fault is printed as it is found, with the number that makes it again; the table at the end counts.
@@ -14,6 +17,7 @@ A fault is printed as it is found, with the number that makes it again; the tabl
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import subprocess
 import sys
@@ -56,6 +60,7 @@ CHECK = {
     "histories": (300, 1),
 }  # trials, and each how-many-eth
 MANY = 10_000_000
+SLICE = 250  # trials between two lines of --record
 
 
 @dataclass
@@ -65,23 +70,53 @@ class Count:
     trials: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    findings: list[str] = field(default_factory=list)
 
 
-def tortured(part: str, folder: Path, root: Path, options: argparse.Namespace, seconds: float) -> Count:
-    """Run a part for so many seconds, print its faults, count."""
-    began, done = time.monotonic(), Count()
-    trial = PARTS[part](folder, options.seed)
+def trial_numbers(part: str, options: argparse.Namespace) -> range:
+    """The numbers of the trials of a part."""
     count, step = CHECK[part] if options.check else (options.count, 1)
-    numbers = range(options.first, options.first + count * step, step)
+    return range(options.first, options.first + count * step, step)
+
+
+def tortured(part: str, trial: forked_trials.Trial, numbers: range, root: Path, options: argparse.Namespace, seconds: float) -> Count:
+    """Run trials of a part, print the faults, count; no trial begins after so many seconds."""
+    began, done = time.monotonic(), Count()
     for outcome in forked_trials.outcomes(trial, numbers, root, jobs=options.jobs, seconds=seconds):
         if outcome.verdict == "begun":
             done.trials += 1
             continue
         done.verdicts[outcome.verdict] += 1
         if outcome.fault:
-            print(f"{part} {outcome.trial} {outcome.verdict}: {outcome.what}\n    {outcome.detail.strip()[:1500]}", flush=True)
+            done.findings.append(f"{part} {outcome.trial} {outcome.verdict}: {outcome.what}\n    {outcome.detail.strip()[:1500]}")
+            print(done.findings[-1], flush=True)
     done.seconds = time.monotonic() - began
     return done
+
+
+def recorded_slices(trials: dict[str, forked_trials.Trial], root: Path, options: argparse.Namespace) -> dict[str, Count]:
+    """Run slices of the parts in turn and record each, from where the record ends; what all of them have done."""
+    until, infinite = time.monotonic() + options.seconds, float("inf")
+    table.commit()  # that of now: files may change while it runs
+    following = {part: table.following(options.record, part, options.seed, options.first) for part in trials}
+    while time.monotonic() < until:
+        open_parts = [part for part in trials if following[part] < options.first + options.count]
+        if not open_parts:
+            break
+        part = min(open_parts, key=following.__getitem__)
+        first = following[part]
+        following[part] = min(first + SLICE, options.first + options.count)
+        done = tortured(part, trials[part], range(first, following[part]), root, options, infinite)
+        numbers = (options.seed, first, following[part] - first)
+        table.record(options.record, part, numbers, (done.trials, done.verdicts, done.seconds), done.findings)
+    return sum_of(options.record)
+
+
+def sum_of(path: Path) -> dict[str, Count]:
+    """What all recorded slices have done; prints how many trials each commit had, and how many findings."""
+    for line in table.by_commit(path):
+        print(line)
+    return {part: Count(*counts) for part, counts in table.recorded(path).items()}
 
 
 def main() -> int:
@@ -89,18 +124,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--part", choices=sorted(PARTS), action="append", help="only this part; may be repeated")
     parser.add_argument("--check", action="store_true", help="a fixed number of trials of each part, however long they take")
-    parser.add_argument("--seconds", type=float, default=60, help="for all parts together")
+    parser.add_argument("--seconds", type=float, help="for all parts together; 60 without --count")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
     parser.add_argument("--count", type=int, default=MANY, help="how many trials at most")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="put the rows of the parts that were run into docs/reliability.md")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="append a line for each part: its trials and their verdicts")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="append a line for each slice of trials, and go on from there")
     parser.add_argument("--sum", type=Path, metavar="FILE", help="run nothing; add up the lines of --record")
     options = parser.parse_args()
     if options.sum:
-        return finish({part: Count(*counts) for part, counts in table.recorded(options.sum).items()}, options)
-    options.seconds = float("inf") if options.check else options.seconds
+        return finish(sum_of(options.sum), options)
+    if options.seconds is None or options.check:
+        options.seconds = float("inf") if options.check or options.count < MANY else 60.0
     parts = options.part or list(PARTS)
     if "faults" in parts and "shim.so" not in os.environ.get("LD_PRELOAD", ""):  # loaded before libc: the program begins again
         with tempfile.TemporaryDirectory() as name:
@@ -115,11 +151,17 @@ def main() -> int:
         left_out = corpus.make(folder) + (corpus.make_checkpoints(folder) if {"mutants", "structures"} & set(parts) else [])
         for line in left_out:
             print(f"left out: {line}", flush=True)
-        whole = sum(SHARES[part] for part in parts)
-        done = {part: tortured(part, folder, root, options, options.seconds * SHARES[part] / whole) for part in parts}
-    if options.record:
-        for part, count in done.items():
-            table.record(options.record, part, (options.seed, options.first, options.count), (count.trials, count.verdicts, count.seconds))
+        gc.collect()
+        gc.freeze()  # what is imported is neither searched nor copied by the children
+        trials = {part: PARTS[part](folder, options.seed) for part in parts}
+        if options.record:
+            done = recorded_slices(trials, root, options)
+        else:
+            whole = sum(SHARES[part] for part in parts)
+            done = {
+                part: tortured(part, trial, trial_numbers(part, options), root, options, options.seconds * SHARES[part] / whole)
+                for part, trial in trials.items()
+            }
     return finish(done, options) or bool(left_out)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -33,7 +34,7 @@ from herdcli.cli.main import COMMANDS
 
 from . import corpus
 from .forked_trials import Outcome
-from .structures import Watched
+from .structures import REPORT, REPORTED, Watched
 
 Random = np.random.Generator
 TWICE = 3  # every how-many-eth trial has two changes
@@ -62,8 +63,9 @@ OF_SESSION = (
     "thousands", "quiet",
     "debug", "exact", "x" * 3000, "", "\x1b[31m", "a b", "__class__", "self", "session",
 )  # fmt: skip
-RERUN = "check --rerun EVIL --max-time 3 --max-disk 20M"
-SHOWN = ("info EVIL", "info EVIL --format json", "check EVIL", "eval EVIL --report out.html", "eval EVIL -o out2.h5")
+RERUN = "check --rerun EVIL --max-time 60 --max-disk 20M"
+PROCESSOR_SECONDS = 2  # for each stage of a rerun, in the place of the time by the clock, which a busy machine stretches
+SHOWN = ("info EVIL", "info EVIL --format json", "check EVIL", "eval EVIL -o out2.h5")
 
 
 def _pick(random: Random, pool: Any) -> Any:
@@ -215,8 +217,6 @@ TEXTS = (
 class Histories:
     """Trial i changes the history of file i mod F."""
 
-    seconds = 90
-
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
         self.histories: dict[Path, list[Any]] = {}
@@ -242,7 +242,8 @@ class Histories:
             file.attrs["provenance"] = text
         seal_header.write_seal(own / "evil.h5", kind)
         others = [*SHOWN, *corpus.READ.get(source.name, ())]
-        for line in (RERUN, others[turn % len(others)]):
+        reported = turn % REPORTED == zlib.crc32(source.name.encode()) % REPORTED
+        for line in (RERUN, REPORT if reported else others[turn % len(others)]):
             yield watched.tried(number, f"{source.name}: {done}", line.replace("EVIL", "evil.h5"))
         watched.close()
 
@@ -276,6 +277,7 @@ class Forked:
                     for number in (1, 2):
                         os.dup2(messages.fileno(), number)
                 tempfile.tempdir = str(own)
+                resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS))
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 sys.argv = ["remake", str(question)]
                 sandboxed_rerun.main()

@@ -26,7 +26,8 @@ from .watching import ACCESS, ATTRIB, CREATE, DELETE, MEMORY, MODIFY, MOVED, OPE
 
 SECOND, RELABELED = 4, 12  # every how-many-eth trial
 CHANGED = MODIFY | ATTRIB | MOVED | CREATE | DELETE
-FURTHER = ("info EVIL --format json", "eval EVIL --report out.html", "eval EVIL -o out2.h5", "check --seal-only EVIL", "seal EVIL")
+FURTHER = ("info EVIL --format json", "eval EVIL -o out2.h5", "check --seal-only EVIL", "seal EVIL")
+REPORT, REPORTED = "eval EVIL --report out.html", 16  # takes as long as ten others: in every how-many-eth trial of a file
 OF_DATA = (
     "convert EVIL -o out.csv",
     "convert EVIL -o out.npz",
@@ -41,8 +42,9 @@ class Watched:
 
     def __init__(self, folder: Path, own: Path) -> None:
         linked(folder, own)
-        victims(own / surgery.VICTIMS)
-        self.own, self.watch = own, Watch()
+        if not (own / surgery.VICTIMS).is_dir():  # left by the trial before, untouched
+            victims(own / surgery.VICTIMS)
+        self.own, self.watch, self.touched = own, Watch(), False
         self.watch.add(folder, CHANGED)
         self.watch.add(own / surgery.VICTIMS, ACCESS | OPEN | CHANGED)
 
@@ -52,7 +54,7 @@ class Watched:
         kept = os.dup(1)
         os.dup2(shown, 1)
         before = reset_peak()
-        self.watch.events()  # of what made the file
+        self.touched |= bool(self.watch.events())  # by what made the file
         try:
             code, text = herd(shlex.split(line))
         finally:
@@ -61,7 +63,9 @@ class Watched:
         taken, out = peak() - before, os.pread(shown, 1 << 20, 0)
         os.close(shown)
         verdict = judged(code, text)
-        found = [*self.watch.events(), *(f"{name} is left" for name in strays(self.own))]
+        events = self.watch.events()
+        self.touched |= bool(events)
+        found = [*events, *(f"{name} is left" for name in strays(self.own))]
         if taken > MEMORY:
             found.append(f"took {taken / 1e6:.0f} MB")
         steering = None if " --format json" in line or " -o " in line else controls(out + text.encode())
@@ -72,14 +76,14 @@ class Watched:
         return Outcome(number, f"{what}: {line}", verdict, text if len(text) < 1500 else f"{text[:300]} … {text[-1200:]}")
 
     def close(self) -> None:
-        """Give up watching."""
+        """Give up watching; the next trial has new victims where these were touched."""
         os.close(self.watch.descriptor)
+        if self.touched:
+            shutil.rmtree(self.own / surgery.VICTIMS)
 
 
 class Structures:
     """Trial i changes file i mod F."""
-
-    seconds = 60
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
@@ -98,6 +102,8 @@ class Structures:
         lines = list(_lines(source, evil.name))
         first, others = lines[0], lines[1:]
         chosen = [first, *(others[(turn * 2 + k) % len(others)] for k in range(2))] if others else [first]
+        if source.suffix == ".h5" and turn % REPORTED == zlib.crc32(source.name.encode()) % REPORTED:
+            chosen.append(REPORT.replace("EVIL", evil.name))
         for line in dict.fromkeys(chosen):
             yield watched.tried(number, f"{source.name}: {done}", line)
         watched.close()

@@ -6,6 +6,8 @@ Paths that a change writes into a file lead into the folder `victims`, beside th
 
 from __future__ import annotations
 
+import functools
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -219,10 +221,14 @@ def unknown_filter(file: Any, place: str, random: np.random.Generator) -> str:
     return f"with filter {code}"
 
 
+@functools.cache
+def _bomb() -> bytes:
+    """Compressed bytes that unfold to 10 MB."""
+    return zlib.compress(b"\0" * 10_000_000)
+
+
 def bad_chunk(file: Any, place: str, random: np.random.Generator) -> str:
     """A chunk whose compressed bytes are no such bytes, are too few, or unfold to more than the chunk."""
-    import zlib
-
     values = _numbers(file, place)
     values = values.reshape(values.shape or (1,))
     if not values.size:
@@ -240,7 +246,7 @@ def bad_chunk(file: Any, place: str, random: np.random.Generator) -> str:
         b"",
         b"x",
         bytes(random.bytes(200)),
-        zlib.compress(b"\0" * 10_000_000),
+        _bomb(),
         zlib.compress(values.tobytes())[:-3],
         b"\xff" * 5000,
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- torture: begin -->", "<!-- torture: end -->"
@@ -54,19 +57,57 @@ def write(rows: dict[str, str]) -> None:
     PAGE.write_text(f"{before}{BEGIN}\n\n{text(written() | rows)}\n{END}{after}", encoding="utf-8")
 
 
-def record(path: Path, part: str, numbers: tuple[int, int, int], counts: tuple[int, Counter[str], float]) -> None:
-    """Append what a slice of a part has done: its seed, its first number and how many at most; trials, verdicts, seconds."""
-    line = {"part": part, "numbers": numbers, "trials": counts[0], "verdicts": counts[1], "seconds": round(counts[2], 1)}
+def record(path: Path, part: str, numbers: tuple[int, int, int], counts: tuple[int, Counter[str], float], findings: list[str]) -> None:
+    """Append what a slice of a part has done: its seed, its first number and how many at most; trials, verdicts, seconds; findings."""
+    line = {
+        "part": part,
+        "numbers": numbers,
+        "trials": counts[0],
+        "verdicts": counts[1],
+        "seconds": round(counts[2], 1),
+        "commit": commit(),
+        "findings": findings,
+    }
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
+
+
+@functools.cache
+def commit() -> str:
+    """The commit that is tried, with + where files differ from it; "unknown" outside of a repository."""
+
+    def answer(*words: str) -> str:
+        told = subprocess.run(["git", "-C", str(PAGE.parent), *words], capture_output=True, text=True, check=False)
+        return told.stdout.strip() if told.returncode == 0 else "unknown"
+
+    return answer("rev-parse", "--short=8", "HEAD") + ("+" if answer("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def following(path: Path, part: str, seed: int, first: int) -> int:
+    """The number after the last trial of a part with a seed that is recorded, at least `first`."""
+    taken = [each["numbers"] for each in _lines(path) if each["part"] == part and each["numbers"][0] == seed]
+    return max([first, *(start + count for _, start, count in taken)])
+
+
+def by_commit(path: Path) -> list[str]:
+    """A line for each part and commit, in the order of the record: trials, and how many of their commands are findings."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for each in _lines(path):
+        count = counts.setdefault((each["part"], each.get("commit", "unknown")), [0, 0])
+        count[0] += each["trials"]
+        count[1] += faults(Counter(each["verdicts"]))
+    return [f"{part}: {trials} trials on {where}, {found} findings" for (part, where), (trials, found) in counts.items()]
 
 
 def recorded(path: Path) -> dict[str, tuple[int, Counter[str], float]]:
     """Trials, verdicts and seconds of each part, over all slices.  Raises ValueError where two slices of a part share a trial."""
     found: dict[str, tuple[int, Counter[str], float]] = {}
     ranges: list[tuple[str, int, range]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        each = json.loads(line)
+    for each in _lines(path):
         part, (seed, first, count) = each["part"], each["numbers"]
         numbers = range(first, first + count)
         for other, its_seed, taken in ranges:

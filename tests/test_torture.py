@@ -70,6 +70,31 @@ def test_what_a_part_has_found_is_put_into_its_row_and_the_others_stay(corpus, t
     assert text.endswith("\nafter\n")
 
 
+def test_a_record_goes_on_after_its_last_trial_and_tells_the_commits(corpus, tmp_path, monkeypatch):
+    table = import_module("torture.table")
+    path = tmp_path / "slices.jsonl"
+    assert table.following(path, "structures", 0, 5) == 5
+    for at, commit, verdicts in ((0, "aaa", Counter(ran=4, crashed=1)), (250, "bbb", Counter(refused=3)), (500, "bbb", Counter(ran=2))):
+        monkeypatch.setattr(table, "commit", lambda commit=commit: commit)
+        table.record(path, "structures", (0, at, 250), (250, verdicts, 1.5), ["structures 3 crashed"] * verdicts["crashed"])
+    assert table.following(path, "structures", 0, 5) == 750
+    assert table.following(path, "structures", 1, 5) == 5
+    assert table.following(path, "histories", 0, 5) == 5
+    assert table.recorded(path) == {"structures": (750, Counter(ran=6, refused=3, crashed=1), 4.5)}
+    assert table.by_commit(path) == ["structures: 250 trials on aaa, 1 findings", "structures: 500 trials on bbb, 0 findings"]
+
+
+def test_files_of_other_formats_are_those_of_their_number(corpus):
+    import numpy as np
+
+    foreign = import_module("torture.foreign")
+    for suffix, (build, lines) in foreign.FORMATS.items():
+        first, second = ([build(np.random.default_rng([0, number])) for number in range(12)] for _ in range(2))
+        assert first == second, suffix
+        assert len(set(first)) > 8, suffix
+        assert all("EVIL" in line for line in lines)
+
+
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory):
     """A folder with one small sealed data set."""

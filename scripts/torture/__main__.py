@@ -10,7 +10,7 @@
 With --record the parts take turns, a slice of trials each, and a slice is recorded when it is done: stop the script when you like, and the
 same command goes on where the record ends.  --count is then the number of the last trial.  --sum tells which commit had which findings.
 
-Parts: mutants, parsers, faults, kills, races, structures, histories.
+Parts: mutants, parsers, faults, kills, races, structures, histories, foreign.
 A fault is printed as it is found, with the number that makes it again; the table at the end counts.
 """
 
@@ -30,7 +30,7 @@ from pathlib import Path
 
 from shared.script_paths import script
 
-from torture import corpus, faults, forked_trials, histories, mutants, parsers, races, signals, structures, table
+from torture import corpus, faults, foreign, forked_trials, histories, mutants, parsers, races, signals, structures, table
 
 PARTS: dict[str, Callable[[Path, int], forked_trials.Trial]] = {
     "mutants": mutants.Mutants,
@@ -40,6 +40,7 @@ PARTS: dict[str, Callable[[Path, int], forked_trials.Trial]] = {
     "races": races.Races,
     "structures": structures.Structures,
     "histories": histories.Histories,
+    "foreign": foreign.ForeignFiles,
 }
 SHARES = {
     "mutants": 0.4,
@@ -47,8 +48,9 @@ SHARES = {
     "faults": 0.16,
     "kills": 0.12,
     "races": 0.02,
-    "structures": 0.14,
-    "histories": 0.1,
+    "structures": 0.12,
+    "histories": 0.08,
+    "foreign": 0.04,
 }  # of the time
 CHECK = {
     "mutants": (4000, 1),
@@ -58,6 +60,7 @@ CHECK = {
     "races": (36, 1),
     "structures": (700, 1),
     "histories": (300, 1),
+    "foreign": (560, 1),
 }  # trials, and each how-many-eth
 MANY = 10_000_000
 SLICE = 250  # trials between two lines of --record

@@ -21,6 +21,7 @@ COUNTED = {
     "races": "pairs",
     "structures": "changed files",
     "histories": "changed histories",
+    "foreign": "files of other formats",
 }
 LOST, CRASHED, TRACEBACKS = ("wrong",), ("crashed", "hung"), ("traceback", "warned")
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from herdcli.artifacts import memory_budget
 from herdcli.artifacts.dataset import Dataset
+from herdcli.artifacts.formats.matlab_elements import readable_variables
 from herdcli.artifacts.formats.unsealed_hdf5 import choose_label
 from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables import named_arrays
@@ -26,10 +27,14 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
     from scipy.io import loadmat, whosmat
 
     try:
+        readable = readable_variables(path)
         there = [(name, shape, kind) for name, shape, kind in whosmat(path) if not name.startswith("__")]
-        listed = [(name, shape) for name, shape, kind in there if kind in PLAIN]
+        listed = [(name, shape) for name, shape, kind in there if kind in PLAIN and (readable is None or name in readable)]
         memory_budget.require_memory(sum(math.prod(shape) * LARGEST for _, shape in listed if len(shape) == 2), options.limit, where=where)
         values: dict[str, Any] = loadmat(path, variable_names=[name for name, _ in listed]) if listed else {}
+        for item in values.values():
+            if hasattr(item, "check_format"):
+                item.check_format(full_check=True)  # indices within the shape
     except (HerdError, MemoryError):
         raise
     except Exception as error:  # scipy.io raises its own exceptions, and those of zlib and struct

@@ -7,7 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import herdcli
+from herdcli.artifacts import Dataset
 from herdcli.errors import BadUsage, DataError
+from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import feature_importance
 from herdcli.evaluation.plots import classifier_plots, graph_layout, herding_plots, network_plots, plot_list, plot_style, samples_plots
 from herdcli.markov.model.network import build_network
@@ -125,3 +128,12 @@ def test_axes_that_count_have_whole_ticks():
     (one,) = plot_list.curve_plot({"a": (np.array([1]), np.array([0.5]))}, x="epoch", y="error").axes
     assert [tick for tick in one.get_xticks() if one.get_xlim()[0] < tick < one.get_xlim()[1]] == [1.0]
     assert axes.get_title() == "three epochs"
+
+
+def test_groups_with_numbers_as_names_are_called_groups():
+    rows = Dataset(np.random.default_rng(3).normal(size=(40, 2)), columns={"side": np.array([1, 2] * 20)})
+    samples = herdcli.kernel_herd(rows, count=4, by="side")
+    for draw in (samples_plots.atoms, samples_plots.mmd):
+        legend = draw(samples, EvaluationSettings()).axes[0].get_legend()
+        shown = [text.get_text() for text in legend.get_texts()]
+        assert shown[:2] == ["group 1", "group 2"]

@@ -21,6 +21,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.schema import Array
 
 AXES = ("chain", "draw")
+DIVERGING = "/sample_stats/diverging"  # whether the sampler left the trajectory of a draw; not a coordinate
 
 
 def is_inference_data(file: Any) -> bool:
@@ -53,14 +54,19 @@ def read(file: Any, name: str, options: LoadOptions) -> Dataset:
     ignored = sorted(title for title in found if title not in variables and title not in AXES and not _is_scale(found[title]))
     if ignored:
         options.note(f"{name}: these parts of the file are not used: {', '.join(ignored[:12])}{' …' if len(ignored) > 12 else ''}")
-    return _assemble_dataset(variables, axes, name, options)
+    diverging = datasets.get(DIVERGING) if chosen == "posterior" else None
+    if diverging is not None and diverging.shape == shape:
+        hdf5_guard.check_readable({DIVERGING: diverging}, limit=options.limit, where=name)
+    else:
+        diverging = None
+    return _assemble_dataset(variables, axes, diverging, name, options)
 
 
 def _is_scale(item: Any) -> bool:
     return item.attrs.get("CLASS") in (b"DIMENSION_SCALE", "DIMENSION_SCALE")
 
 
-def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], where: str, options: LoadOptions) -> Dataset:
+def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], diverging: Any, where: str, options: LoadOptions) -> Dataset:
     titles: list[str] = []
     columns = []
     for title, item in sorted(variables.items()):
@@ -75,4 +81,5 @@ def _assemble_dataset(variables: dict[str, Any], axes: dict[str, Any], where: st
         numbers = [codec.read_array(axes[axis]) for axis in AXES]
         both = np.repeat(numbers[0], len(numbers[1])), np.tile(numbers[1], len(numbers[0]))
         parts["y"] = both[AXES.index(options.label)]
-    return assemble_dataset(np.concatenate(columns, axis=1), parts, {}, where=where, note=options.note)
+    further = {} if diverging is None else {"diverging": codec.read_array(diverging).reshape(-1).astype(np.uint8)}
+    return assemble_dataset(np.concatenate(columns, axis=1), parts, {}, where=where, note=options.note, columns=further)

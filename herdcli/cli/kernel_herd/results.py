@@ -55,8 +55,8 @@ def compare_with_random(value: Samples) -> str:
     random = float(summary.floor[g]) * ((rows or count) / count) ** 0.5
     if not np.isfinite(random):
         return ""
-    name = "" if value.groups == 1 or value.group_names is None else f" of {value.group_names[g]}"
-    return f", MMD{name} {summary.mmd[g]:.4g} ({count} random {'rows' if rows else 'draws'}: {random:.4g})"
+    name = "" if value.groups == 1 or value.group_names is None else f" in group {value.group_names[g]}, the largest of {value.groups}"
+    return f", MMD {summary.mmd[g]:.4g}{name} ({count} random {'rows' if rows else 'draws'}: {random:.4g})"
 
 
 def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samples], request: Request) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,10 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
         float(np.clip(INK / len(X), SMALLEST, LARGEST)) * np.abs(weight) / max(float(np.abs(weight).max()), 1e-300),
     )
     names = (own.group_names if own is not None else None) or [""]
-    for g, name in enumerate(names):
+    shown = _group_labels(names)
+    for g in range(len(names)):
         chosen = np.arange(len(flat)) if own is None or own.group is None else own.members(g)
-        _draw_group(panel, flat[chosen], area[chosen], weight[chosen] < 0, g, name if g < GROUPS else "", len(flat) > plot_style.MANY)
+        _draw_group(panel, flat[chosen], area[chosen], weight[chosen] < 0, g, shown[g] if g < GROUPS else "", len(flat) > plot_style.MANY)
     panel.set_xlabel(f"first principal axis, {100 * share[0]:.0f} % of the variance")
     panel.set_ylabel(f"second, {100 * share[1]:.0f} %")
     panel.set_aspect("equal", adjustable="datalim")
@@ -52,6 +53,11 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
     if len(names) > 1 or rows is not None:
         panel.legend()
     return figure
+
+
+def _group_labels(names: Sequence[str]) -> list[str]:
+    """The names of groups in a legend: bare numbers would say nothing."""
+    return [f"group {name}" if name.lstrip("-").isdigit() else name for name in names]
 
 
 def _draw_group(panel: Any, flat: Array, area: Array, negative: Array, index: int, name: str, many: bool) -> None:
@@ -77,7 +83,7 @@ def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_l
         raise BadUsage("--plot mmd needs samples: the rows of a data set have no order of selection", hint="--plot atoms")
     figure = plot_list.new_figure(3.8)
     axes = figure.add_subplot()
-    names = own.group_names or [f"herded ({own.rule})"]
+    names = _group_labels(own.group_names) if own.group_names else [f"herded ({own.rule})"]
     most = 0
     for g in range(own.groups):
         values = own.mmd[own.members(g)]

@@ -47,6 +47,23 @@ def test_draws_of_all_chains_are_rows(nc):
     np.testing.assert_array_equal(artifacts.load(str(nc), layer="unconstrained_posterior").value.X[:, 0], 2 * MU.ravel())
 
 
+def test_divergent_draws_are_reported_and_no_coordinates(herd, nc, tmp_path):
+    diverging = np.zeros((CHAINS, DRAWS), dtype=bool)
+    diverging[1, :7] = True
+    with h5py.File(nc, "a") as file:
+        for name, size in (("sample_stats", DRAWS), ("prior", 5)):  # a group of draws has its own number of them
+            for axis, numbers in (("chain", np.arange(CHAINS)), ("draw", np.arange(size))):
+                file[f"{name}/{axis}"] = numbers
+        file["sample_stats/diverging"] = diverging
+    done = herd("kernel-herd", nc, "-m", 3, "-o", "s.h5")
+    assert done.code == 0, done.err
+    assert "warning: 7 of 60 draws are divergent" in done.err
+    assert artifacts.load(str(tmp_path / "s.h5")).value.feature_names == ["mu", "theta[0]", "theta[1]", "theta[2]"]
+    data = artifacts.load(str(nc)).value
+    np.testing.assert_array_equal(data.columns["diverging"], diverging.ravel())
+    assert artifacts.load(str(nc), layer="unconstrained_posterior").value.columns is None
+
+
 def test_chains_are_thinned_apart(herd, nc, tmp_path):
     assert herd("kernel-herd", nc, "-m", 3, "--thin-by-chain", "-o", "chains.h5").code == 0
     assert herd("kernel-herd", nc, "-m", 3, "--by", "chain", "-o", "by.h5").code == 0

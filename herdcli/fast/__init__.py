@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from herdcli.errors import BadUsage
 
 if TYPE_CHECKING:  # for type checkers, which read the signatures of the NumPy twins
+    from herdcli.fast.numpy_adaptive import *
     from herdcli.fast.numpy_blocks import *
     from herdcli.fast.numpy_chain import *
     from herdcli.fast.numpy_clusters import *
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # for type checkers, which read the signatures of the NumPy t
     from herdcli.fast.numpy_wide import *
 
 TWINS = {  # the functions of each pair; this is their only list
+    "adaptive": "adam_update momentum_update",
     "blocks": "block_marginals draw_block exchange",
     "chain": "chain_backward chain_forward chain_paths chain_viterbi",
     "clusters": "nearest_two pair_products",

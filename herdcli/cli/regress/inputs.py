@@ -83,7 +83,8 @@ def read_inputs(session: Session, request: Request, *, in_time: bool = False) ->
         by_class = replace(data, y=y.astype(np.int64) if classes else None, class_names=classes)
         split = dataset_preparation.assign_splits(by_class, None if in_time else request.split, request.seed)
         stored = isinstance(data.X, LazyMatrix)
-        X = data.X if stored else dataset_preparation.dense_copy(data, np.float64)
+        # A perceptron takes rows as they are stored.
+        X = data.X if stored or request.hidden else dataset_preparation.dense_copy(data, np.float64)
     except DataError as error:
         error.where = error.where or artifact.name
         raise

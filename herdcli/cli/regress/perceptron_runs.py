@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from herdcli.cli.frame.output import outputs
 from herdcli.cli.regress import runs
 from herdcli.errors import BadUsage, DataError, NotConverged
 from herdcli.numerics.block_statistics import RowTable
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -18,14 +21,14 @@ if TYPE_CHECKING:
     from herdcli.cli.regress.inputs import RegressionInputs
     from herdcli.cli.regress.request import Request
     from herdcli.regression.families import Family
-    from herdcli.regression.perceptron.assembly import FittedRows
     from herdcli.regression.perceptron.early_stopping import PerceptronFit
     from herdcli.regression.perceptron.model import Perceptron, PerceptronHeldOut
     from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
     from herdcli.regression.perceptron.restarts import RestartedFit
-    from herdcli.regression.perceptron.scaling import FitScaling
+    from herdcli.regression.perceptron.scaling import FittedRows, ScaledRows
     from herdcli.schema import Array
 
+DTYPE = "float32"  # of minibatches: the noise of their gradients is far above its rounding
 MOST_EXACT = 10**7  # largest rows × parameters for which every step uses all rows
 SMALLEST_BATCH, LARGEST_BATCH = 16, 200
 RATES = {"adam": 1e-3, "sgd": 1e-2}
@@ -33,15 +36,21 @@ RATES = {"adam": 1e-3, "sgd": 1e-2}
 
 @dataclass(frozen=True)
 class PerceptronRun:
-    """The inputs, problem and settings of a fit.  start  (K,) initial intercepts of the output layer."""
+    """The inputs, problem and settings of a fit.
+
+    start    (K,) initial intercepts of the output layer.
+    columns  the rows of minibatches, made when they are first needed.
+    linear   coefficients (K, D + 1) of the linear model of scaled rows, fitted when they are first needed.
+    """
 
     inputs: RegressionInputs
     problem: PerceptronProblem
     validation: Validation
-    scaling: FitScaling
+    rows: ScaledRows
     start: Array
     optimizer: str
-    rows: FittedRows
+    columns: Callable[[], Any]
+    linear: Callable[[], Array]
 
 
 def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request) -> None:
@@ -80,46 +89,50 @@ def _warn_of_end(session: Session, optimizer: str, request: Request) -> None:
 
 def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, family: Family, kind: str) -> PerceptronRun:
     """Return the problem in standardised units, its validation rows, and the settings of its solution."""
+    from herdcli.regression.fit import RegressionProblem
     from herdcli.regression.model import initial_coefficients
     from herdcli.regression.perceptron.architecture import Architecture
+    from herdcli.regression.perceptron.linear_model import fit_linear_model
+    from herdcli.regression.perceptron.minibatches import batch_columns
     from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
-    from herdcli.regression.perceptron.scaling import find_scaling
+    from herdcli.regression.perceptron.scaling import ScaledRows, find_scaling
 
     rows = _rows_of_split(inputs, 0)
-    if not np.isfinite(rows.X).all():
+    scaling = find_scaling(rows.X, rows.y, rows.offset, rows.weight, family)
+    if not (np.isfinite(scaling.mean).all() and np.isfinite(scaling.factor).all()):
         raise DataError("there are infinite values", where=inputs.history.name, hint="a missing value is NaN")
     outputs_of, columns = getattr(family, "free", 1), rows.X.shape[1]
-    scaling = find_scaling(rows.X, rows.y, rows.offset, rows.weight, family)
     shape = Architecture((columns, *(request.hidden or ()), outputs_of), request.activation)
-    problem = PerceptronProblem(_scaled_table(rows, scaling), family, outputs_of, columns, l2=request.l2, weights=kind, architecture=shape)
+    scaled = ScaledRows(rows, scaling)
+    optimizer = _optimizer(session, request, len(rows.y), shape.parameters)
+    table = scaled.in_memory() if optimizer == "trust-region" else scaled
+    problem = PerceptronProblem(table, family, outputs_of, columns, l2=request.l2, weights=kind, architecture=shape)
     valid = _rows_of_split(inputs, 1)
     if request.patience and not len(valid.y):
         session.console.note(f"{inputs.history.name}: no validation rows (split 1), so nothing stops the fit early")
     stopping = request.patience > 0 and len(valid.y) > 0
-    validation = Validation(_scaled_table(valid, scaling) if stopping else None, family)
-    start = initial_coefficients(problem, session.map)[:, -1]
-    return PerceptronRun(inputs, problem, validation, scaling, start, _optimizer(session, request, problem), rows)
+    validation = Validation(ScaledRows(valid, scaling) if stopping else None, family)
+    null = RegressionProblem(RowTable(scaled.targets, weight=rows.weight), family, outputs_of, 0)
+    start = initial_coefficients(null, session.map)[:, -1]
+    columns = cache(lambda: None if optimizer == "trust-region" else batch_columns(scaled, request.dtype or DTYPE))
+    linear = cache(lambda: fit_linear_model(problem, scaled, start, session.map, columns()))
+    return PerceptronRun(inputs, problem, validation, scaled, start, optimizer, columns, linear)
 
 
 def _rows_of_split(inputs: RegressionInputs, split: int) -> FittedRows:
-    from herdcli.regression.perceptron.assembly import FittedRows
+    from herdcli.regression.perceptron.scaling import FittedRows
 
     return FittedRows(inputs.X, inputs.y, inputs.offset, inputs.weight).take(inputs.split == split)
 
 
-def _scaled_table(rows: FittedRows, scaling: FitScaling) -> RowTable:
-    target, offset = (rows.y - scaling.middle) / scaling.spread, rows.offset / scaling.spread
-    return RowTable(np.column_stack([scaling.columns(rows.X), target, offset]), weight=rows.weight)
-
-
-def _optimizer(session: Session, request: Request, problem: PerceptronProblem) -> str:
+def _optimizer(session: Session, request: Request, rows: int, parameters: int) -> str:
     """Return the requested optimizer, or the default for problems of this size, and warn about options that it does not use."""
-    small = problem.rows.count * problem.architecture.parameters <= MOST_EXACT and request.dtype == "float64"
+    small = rows * parameters <= MOST_EXACT and request.dtype != "float32"
     chosen = request.optimizer or ("trust-region" if small else "adam")
     if request.optimizer is None:
-        session.console.note(f"{problem.rows.count} rows × {problem.architecture.parameters} parameters: --optimizer {chosen}")
+        session.console.note(f"{rows} rows × {parameters} parameters: --optimizer {chosen}")
     exact = chosen == "trust-region"
-    if exact and request.dtype != "float64":
+    if exact and request.dtype == "float32":
         raise BadUsage(f"--dtype {request.dtype} is of minibatches, not of --optimizer trust-region", hint="--optimizer adam")
     for name in ("epochs", "batch_size", "learning_rate") if exact else ("iterations",):
         session.ignored(name, f"with --optimizer {chosen}")
@@ -130,19 +143,31 @@ def _optimizer(session: Session, request: Request, problem: PerceptronProblem) -
 
 def _algorithm(session: Session, run: PerceptronRun, request: Request) -> RestartedFit:
     """Return an algorithm that runs all starts."""
+    from herdcli.regression.perceptron.architecture import Architecture
+    from herdcli.regression.perceptron.linear_model import can_start_linear, linear_start
     from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_bytes
     from herdcli.regression.perceptron.restarts import RestartedFit
     from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion, descent_bytes
 
     problem = run.problem
 
+    @cache
+    def floor() -> float:
+        linear = replace(problem, architecture=Architecture((problem.features, problem.outputs), request.activation))
+        coefficients = run.linear()
+        return run.validation.loss(linear, np.append(coefficients[:, :-1], coefficients[:, -1])[None], session.map)
+
     def descent(restart: int) -> PerceptronDescent:
         start = problem.architecture.initial(request.seed, restart, run.start)[None]
+        if restart == request.restarts:
+            start = linear_start(problem.architecture, start[0], run.linear())[None]
         region = PerceptronRegion(problem, start, request.iterations, session.map)
         return PerceptronDescent(region, run.validation, request.patience, restart)
 
     if run.optimizer == "trust-region":
-        return RestartedFit(descent, request.restarts, batches=False, needed=descent_bytes(problem, session.threads))
+        guarded = run.validation.rows is not None and can_start_linear(problem.architecture)
+        needed = descent_bytes(problem, session.threads)
+        return RestartedFit(descent, request.restarts, batches=False, needed=needed, floor=floor if guarded else None)
     settings = BatchSettings(
         run.optimizer,
         request.epochs,
@@ -151,39 +176,34 @@ def _algorithm(session: Session, run: PerceptronRun, request: Request) -> Restar
         request.momentum,
         request.patience if run.validation.rows is not None else 0,
         request.seed,
-        request.dtype,
+        request.dtype or DTYPE,
     )
-    table = problem.rows
-    assert isinstance(table, RowTable)
-    rows = np.ascontiguousarray(table.X[:, :-2], dtype=request.dtype)
-    y, offset = table.X[:, -2].copy(), table.X[:, -1].copy()
-    weight = np.ones(len(y)) if table.weight is None else table.weight
-    make = partial(MinibatchDescent, problem, rows, y, offset, weight, settings=settings, validation=run.validation, map=session.map)
+    stored = run.rows.rows.X.nnz if is_sparse(run.rows.rows.X) else problem.rows.count * problem.features
+    needed = batch_bytes(problem, stored, settings.batch_size, settings.dtype)
+    make = partial(MinibatchDescent, problem, run.rows, settings=settings, validation=run.validation, map=session.map)
 
     def batches(restart: int) -> MinibatchDescent:
-        return make(start=problem.architecture.initial(request.seed, restart, run.start), restart=restart)
+        return make(run.columns(), start=problem.architecture.initial(request.seed, restart, run.start), restart=restart)
 
-    needed = batch_bytes(problem, settings.batch_size, request.dtype)
     return RestartedFit(batches, request.restarts, batches=True, needed=needed)
 
 
 def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request: Request) -> Perceptron:
     """Return the artifact, with the linear model for comparison and the metrics of both."""
-    from dataclasses import replace
-
     from herdcli.regression.perceptron import assembly
     from herdcli.regression.perceptron.model import Perceptron
 
-    inputs, problem, rows, family = run.inputs, run.problem, run.rows, run.problem.family
+    inputs, problem, rows, family = run.inputs, run.problem, run.rows.rows, run.problem.family
     weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-    null = assembly.fit_intercepts(rows, family, problem.outputs, session.map)
-    image = inputs.image_shape
+    scaling, image = run.rows.scaling, inputs.image_shape
+    linear = run.linear() * scaling.spread
+    linear[:, -1] += scaling.middle
     value = Perceptron(
-        layers=assembly.fitted_layers(problem.architecture, fit.theta, run.scaling),
-        column_mean=run.scaling.mean,
-        column_factor=run.scaling.factor,
-        linear=assembly.fit_linear_model(rows, family, problem.outputs, request.l2, run.scaling, session.map),
-        null_intercept=null,
+        layers=assembly.fitted_layers(problem.architecture, fit.theta, scaling),
+        column_mean=scaling.mean,
+        column_factor=scaling.factor,
+        linear=linear,
+        null_intercept=assembly.fit_intercepts(rows, family, problem.outputs, session.map),
         trace=fit.trace,
         validation_trace=fit.losses,
         activation=request.activation,
@@ -210,11 +230,9 @@ def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request:
         image_shape=image if image is not None and int(np.prod(image)) == rows.X.shape[1] else None,
         baselines=runs.fit_baselines(family, inputs),
     )
-    figures = {}
-    for name, chosen in (("of training", rows), ("of dispersion", _dispersion_rows(run))):
-        etas = value.predictor(chosen.X, chosen.offset), value.linear_predictor(chosen.X, chosen.offset), null + chosen.offset[:, None]
-        figures[name] = [assembly.prediction_figures(chosen, family, eta, problem.weights) for eta in etas]
-    deviances, dispersions = figures["of training"], figures["of dispersion"]
+    deviances = assembly.model_figures(value, rows)
+    valid = _rows_of_split(inputs, 1)  # which the fit did not see
+    dispersions = assembly.model_figures(value, valid) if len(valid.y) else deviances
     return replace(
         value,
         deviance=deviances[0].deviance,
@@ -225,12 +243,6 @@ def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request:
         null_dispersion=dispersions[2].dispersion,
         holdout=_heldout_rows(value, inputs),
     )
-
-
-def _dispersion_rows(run: PerceptronRun) -> FittedRows:
-    """Return the validation rows, which the fit did not see, or the training rows if there are none."""
-    valid = _rows_of_split(run.inputs, 1)
-    return valid if len(valid.y) else run.rows
 
 
 def _heldout_rows(value: Perceptron, inputs: RegressionInputs) -> PerceptronHeldOut | None:

@@ -56,7 +56,8 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
         raise DataError(f"/X has {value.X.shape[1]} columns, the model has {columns}", where=data.name)
     if want == "features":
         return _layer_outputs(fitted.value, value)
-    mean = model.distribution().mean(model.predictor(dataset_preparation.dense_copy(value, np.float64), offset))
+    X = value.X if layered else dataset_preparation.dense_copy(value, np.float64)
+    mean = model.distribution().mean(model.predictor(X, offset))
     if model.classes and model.family == "bernoulli":
         mean = np.column_stack([1 - mean[:, 0], mean[:, 0]])
     kept = {"split": value.split, "weight": value.weight}
@@ -70,7 +71,7 @@ def apply_regression(session: Session, fitted: Artifact, request: Request) -> tu
 
 def _layer_outputs(model: Perceptron, data: Dataset) -> tuple[Dataset, str]:
     """Return the outputs of all hidden layers as columns, and a short description for the summary."""
-    found = model.features(dataset_preparation.dense_copy(data, np.float64))
+    found = model.features(data.X)
     said = f"{found.shape[0]} rows × {found.shape[1]} features of {len(model.hidden)} layer{'s' if len(model.hidden) > 1 else ''}"
     return Dataset(found, split=data.split, weight=data.weight, feature_names=model.feature_titles()), said
 

@@ -234,13 +234,12 @@ class Request:
     restarts: int = option(
         whole(1), default=1, group=LEARNING, record=where_changed(1), only=LAYERED, help="Starts of --hidden, of which the best is kept."
     )
-    dtype: str = option(
+    dtype: str | None = option(
         choice("float64", "float32"),
-        default="float64",
         group=LEARNING,
-        record=where_changed("float64"),
+        record=where_given(),
         only=LAYERED,
-        help="Numbers that minibatches are computed in.",
+        help="Precision of minibatches.  [default: float32]",
     )
     split: str | None = option(
         text(),

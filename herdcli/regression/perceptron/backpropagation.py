@@ -28,9 +28,11 @@ Source: Makin, eqs. 5.16 to 5.18; Pearlmutter (1994), "Fast exact multiplication
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.perceptron.activations import Activation
 from herdcli.schema import Array
@@ -51,8 +53,8 @@ class ForwardPass:
         return self.inputs[-1]
 
 
-def forward(layers: Layers, activation: Activation, rows: Array) -> ForwardPass:
-    """Return a^l and x^l of rows (m, D)."""
+def forward(layers: Layers, activation: Activation, rows: Any) -> ForwardPass:
+    """Return a^l and x^l of rows (m, D), dense or CSR."""
     inputs, outputs = list[Array](), [rows]
     for number, (W, b) in enumerate(layers):
         a = outputs[-1] @ W.T
@@ -67,7 +69,10 @@ def backward(layers: Layers, activation: Activation, passed: ForwardPass, delta:
     """Write ∂ℓ/∂W^l and ∂ℓ/∂b^l into the arrays of `into`.  delta  δ^L (m, K), times the weights of the rows."""
     for number in range(len(layers) - 1, -1, -1):
         x, (to_W, to_b) = passed.outputs[number], into[number]
-        np.matmul(delta.T, x, out=to_W)
+        if is_sparse(x):
+            to_W[:] = (x.T @ delta).T
+        else:
+            np.matmul(delta.T, x, out=to_W)
         np.sum(delta, axis=0, out=to_b)
         if number:
             delta = delta @ layers[number][0]

@@ -6,22 +6,26 @@ An update follows the mean gradient g of a batch, in which rows count by their w
     sgd   m ← μ m − ε g,          θ ← θ + m
 
 The order of the rows of an epoch is a function of seed, start and epoch.  One processor computes a batch, so threads change nothing.
+Sparse rows stay so: the scaling of the columns moves into the weights of the first layer.
 Source: Kingma & Ba (2015), alg. 1; Polyak (1964).
 """
 
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 
-from herdcli import rng
+from herdcli import fast, rng
 from herdcli.algorithm import RunProgress
-from herdcli.numerics.block_statistics import Map
+from herdcli.numerics.block_statistics import BLOCK, Map
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.early_stopping import BestParameters, PerceptronFit, look, waited
 from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
+from herdcli.regression.perceptron.scaling import ScaledRows
 from herdcli.rng import Stream
 from herdcli.schema import Array, array
 
@@ -61,17 +65,33 @@ class BatchState:
 
 
 @dataclass(frozen=True)
+class BatchBuffers:
+    """What the batches of a step share: targets and offsets (n, 2), weights (n,), memory for rows and gradient, and the penalty.
+
+    scale    one over the mean weight.
+    penalty  (q,) factors of the parameters in the gradient; None: no penalty.
+    """
+
+    targets: Array
+    weight: Array
+    scale: float
+    rows: Array
+    gradient: Array
+    penalty: Array | None
+
+
+@dataclass(frozen=True)
 class MinibatchDescent:
     """One start of a fit by minibatches.
 
-    rows (n, D) of the settings' dtype, y (n,), offset (n,) and weight (n,) double; start (q,).
+    problem  its rows give targets, offsets and weights.
+    columns  (n, D) of the settings' dtype, scaled and dense, or unscaled and CSR; as of `batch_columns`.
+    start    (q,).
     """
 
     problem: PerceptronProblem
-    rows: Array
-    y: Array
-    offset: Array
-    weight: Array
+    rows: ScaledRows
+    columns: Any
     start: Array
     settings: BatchSettings
     validation: Validation
@@ -89,60 +109,61 @@ class MinibatchDescent:
 
     def step(self, state: BatchState) -> BatchState:
         """Process the next batches of an epoch; at its end evaluate the validation rows."""
-        settings, n = self.settings, len(self.rows)
+        settings, n, work = self.settings, self.rows.count, self._buffers(state)
         order = rng.generator(settings.seed, Stream.SHUFFLE, unit=self.restart, step=state.epoch).permutation(n)
         end = min(state.place + max(ROWS_OF_A_STEP, settings.batch_size), n)
-        scale = float(n / self.weight.sum())
-        gradient = np.empty_like(state.theta)
-        penalty = (self.problem.l2 * self.problem.penalised).astype(state.theta.dtype) if self.problem.l2 else None
         while state.place < end:
             chosen = order[state.place : state.place + settings.batch_size]
-            self._batch_gradient(state, chosen, gradient, scale)
-            if penalty is not None:
-                gradient += penalty * state.theta
+            self._batch_gradient(state, chosen, work)
             state.updates += 1
-            self._update(state, gradient)
+            self._update(state, work)
             state.place += len(chosen)
         state.step += 1
         if state.place >= n:
             self._end_epoch(state)
         return state
 
-    def _batch_gradient(self, state: BatchState, chosen: Array, gradient: Array, scale: float) -> None:
-        """Compute the mean gradient of a batch, and add its loss to that of the epoch."""
-        shape, family, weight = self.problem.architecture, self.problem.family, self.weight[chosen]
-        layers = shape.layers(state.theta)
-        passed = backpropagation.forward(layers, shape.function, self.rows[chosen])
+    def _buffers(self, state: BatchState) -> BatchBuffers:
+        """Return memory for one batch, and what all batches have in common."""
+        rows, kind = self.rows, state.theta.dtype
+        weight = np.ones(rows.count) if rows.rows.weight is None else rows.rows.weight
+        size = (0, 0) if is_sparse(self.columns) else (self.settings.batch_size, self.columns.shape[1])
+        penalty = (self.problem.l2 * self.problem.penalised).astype(kind) if self.problem.l2 else None
+        gradient = np.empty_like(state.theta)
+        return BatchBuffers(rows.targets, weight, float(rows.count / weight.sum()), np.empty(size, kind), gradient, penalty)
+
+    def _batch_gradient(self, state: BatchState, chosen: Array, work: BatchBuffers) -> None:
+        """Compute the mean gradient of a batch with its penalty, and add its loss to that of the epoch."""
+        shape, family, scaling = self.problem.architecture, self.problem.family, self.rows.scaling
+        target, weight = work.targets[chosen], work.weight[chosen]
+        layers, into, sparse = shape.layers(state.theta), shape.layers(work.gradient), is_sparse(self.columns)
+        if sparse:
+            layers[0], rows = scaling.folded(layers[0]), self.columns[chosen]
+        else:
+            rows = np.take(self.columns, chosen, axis=0, out=work.rows[: len(chosen)], mode="clip")
+        passed = backpropagation.forward(layers, shape.function, rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            loss, slope, _ = family.terms(passed.eta.astype(np.float64) + self.offset[chosen, None], self.y[chosen])
-        delta = (slope * (weight * (scale / len(chosen)))[:, None]).astype(state.theta.dtype)
-        backpropagation.backward(layers, shape.function, passed, delta, shape.layers(gradient))
+            loss, slope, _ = family.terms(passed.eta.astype(np.float64) + target[:, 1:], target[:, 0])
+        delta = (slope * (weight * (work.scale / len(chosen)))[:, None]).astype(state.theta.dtype)
+        backpropagation.backward(layers, shape.function, passed, delta, into)
+        if sparse:
+            scaling.unfold_gradient(into[0])
+        if work.penalty is not None:
+            np.add(work.gradient, work.penalty * state.theta, out=work.gradient)
         state.total += float(weight @ loss)
         state.mass += float(weight.sum())
 
-    def _update(self, state: BatchState, gradient: Array) -> None:
+    def _update(self, state: BatchState, work: BatchBuffers) -> None:
         """Update θ and its moments in place."""
-        settings, kind = self.settings, state.theta.dtype.type
+        settings = self.settings
         if settings.optimizer == "sgd":
-            state.first *= kind(settings.momentum)
-            gradient *= kind(settings.learning_rate)
-            state.first -= gradient
-            state.theta += state.first
+            fast.momentum_update(state.theta, state.first, work.gradient, settings.learning_rate, settings.momentum)
             return
-        state.first *= kind(FIRST_DECAY)
-        state.second *= kind(SECOND_DECAY)
-        state.first += kind(1 - FIRST_DECAY) * gradient
-        gradient *= gradient
-        gradient *= kind(1 - SECOND_DECAY)
-        state.second += gradient
         # ε m̂ / (√v̂ + 10⁻⁸), with the bias corrections of both moments moved into the rate and the added term.
-        root = np.sqrt(1 - SECOND_DECAY**state.updates)
+        root = float(np.sqrt(1 - SECOND_DECAY**state.updates))
         rate = settings.learning_rate * root / (1 - FIRST_DECAY**state.updates)
-        np.sqrt(state.second, out=gradient)
-        gradient += kind(SMALLEST * root)
-        np.divide(state.first, gradient, out=gradient)
-        gradient *= kind(rate)
-        state.theta -= gradient
+        decays = (FIRST_DECAY, SECOND_DECAY)
+        fast.adam_update(state.theta, state.first, state.second, work.gradient, rate, *decays, SMALLEST * root)
 
     def _end_epoch(self, state: BatchState) -> None:
         theta = state.theta.astype(np.float64)
@@ -158,7 +179,7 @@ class MinibatchDescent:
 
     def progress(self, state: BatchState) -> RunProgress:
         """Return progress in epochs, with the loss of the last one."""
-        share = (state.epoch + state.place / len(self.rows)) / self.settings.epochs
+        share = (state.epoch + state.place / self.rows.count) / self.settings.epochs
         figure = f"loss {state.trace[-1]:.6g}" if len(state.trace) else ""
         return RunProgress(state.epoch, self.settings.epochs, figure, share)
 
@@ -170,7 +191,18 @@ class MinibatchDescent:
         return PerceptronFit(state.best.theta, loss, state.trace, state.best.losses, ended, self.restart)
 
 
-def batch_bytes(problem: PerceptronProblem, batch_size: int, dtype: str) -> int:
-    """Return the bytes of the rows, of a batch's layers and of parameter vectors."""
-    size, widths, rows = np.dtype(dtype).itemsize, sum(problem.architecture.widths), problem.rows.count
-    return size * (rows * problem.features + 4 * min(batch_size, rows) * widths + 6 * problem.architecture.parameters)
+def batch_columns(rows: ScaledRows, dtype: str) -> Any:
+    """Return the columns of all rows (n, D) for minibatches: scaled, or as they are if they are in CSR."""
+    X = rows.rows.X
+    if is_sparse(X):
+        return X.astype(dtype)
+    found = np.empty(X.shape, dtype=dtype)
+    for start in range(0, len(X), BLOCK):
+        found[start : start + BLOCK] = rows.scaling.columns(X[start : start + BLOCK])
+    return found
+
+
+def batch_bytes(problem: PerceptronProblem, stored: int, batch_size: int, dtype: str) -> int:
+    """Return the bytes of the rows, of a batch's layers and of parameter vectors.  stored  entries of the rows."""
+    size, widths = np.dtype(dtype).itemsize, sum(problem.architecture.widths)
+    return size * (stored + 4 * min(batch_size, problem.rows.count) * widths + 6 * problem.architecture.parameters)

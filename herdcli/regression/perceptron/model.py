@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from herdcli.errors import DataError
 from herdcli.numerics.block_statistics import BLOCK
 from herdcli.numerics.class_baselines import ClassBaselines
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.families import Family, family_by_name
@@ -14,6 +18,7 @@ from herdcli.regression.model import HeldOut
 from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.activations import BY_NAME
 from herdcli.regression.perceptron.choices import ACTIVATIONS, OPTIMIZERS
+from herdcli.regression.perceptron.scaling import FitScaling
 from herdcli.schema import Array, array
 
 
@@ -126,40 +131,39 @@ class Perceptron:
         """Return the family."""
         return family_by_name(self.family, classes=len(self.classes or []), symmetric=True, scale=self.scale)
 
-    def scaled(self, X: Array) -> Array:
-        """Return rows (m, D) in the units of the first layer."""
-        Z: Array = np.asarray(X, dtype=np.float64) - self.column_mean
-        Z *= self.column_factor
-        return Z
+    @property
+    def scaling(self) -> FitScaling:
+        """The scaling of the columns."""
+        return FitScaling(self.column_mean, self.column_factor, 0.0, 1.0)
 
-    def predictor(self, X: Array, offset: Array | None = None) -> Array:
-        """Return η (m, K) of rows X (m, D)."""
-        eta = np.empty((len(X), len(self.null_intercept)))
-        for start in range(0, len(X), BLOCK):
-            part = slice(start, start + BLOCK)
-            eta[part] = self._forward(X[part]).eta
+    def predictor(self, X: Any, offset: Array | None = None) -> Array:
+        """Return η (m, K) of rows X (m, D), dense or CSR."""
+        eta = np.concatenate([self._forward(part).eta for part in _blocks(X)])
         return eta if offset is None else eta + offset[:, None]
 
-    def linear_predictor(self, X: Array, offset: Array) -> Array:
+    def linear_predictor(self, X: Any, offset: Array) -> Array:
         """Return the predictor of the linear model."""
-        eta = np.empty((len(X), len(self.null_intercept)))
-        for start in range(0, len(X), BLOCK):
-            part = slice(start, start + BLOCK)
-            eta[part] = self.scaled(X[part]) @ self.linear[:, :-1].T + self.linear[:, -1]
-        return eta + offset[:, None]
+        layer = [(self.linear[:, :-1], self.linear[:, -1])]
+        return np.concatenate([self._layers_of(layer, part).eta for part in _blocks(X)]) + offset[:, None]
 
-    def features(self, X: Array) -> Array:
-        """Return the outputs (m, Σ hidden) of all hidden layers, the first layer's first."""
-        found = np.empty((len(X), sum(self.hidden)))
-        for start in range(0, len(X), BLOCK):
-            part = slice(start, start + BLOCK)
-            found[part] = np.concatenate(self._forward(X[part]).outputs[1:], axis=1)
-        return found
+    def features(self, X: Any) -> Array:
+        """Return the outputs (m, Σ hidden) of all hidden layers, the first layer's first, of rows (m, D), dense or CSR."""
+        return np.concatenate([np.concatenate(self._forward(part).outputs[1:], axis=1) for part in _blocks(X)])
 
     def feature_titles(self) -> list[str]:
         """Return the names of `features`: h2_5 is the fifth unit of the second layer."""
         return [f"h{layer + 1}_{unit + 1}" for layer, count in enumerate(self.hidden) for unit in range(count)]
 
-    def _forward(self, X: Array) -> backpropagation.ForwardPass:
-        layers = [(layer.W, layer.b) for layer in self.layers]
-        return backpropagation.forward(layers, BY_NAME[self.activation], self.scaled(X))
+    def _forward(self, X: Any) -> backpropagation.ForwardPass:
+        return self._layers_of([(layer.W, layer.b) for layer in self.layers], X)
+
+    def _layers_of(self, layers: list[tuple[Array, Array]], X: Any) -> backpropagation.ForwardPass:
+        """Return the forward pass of rows through layers for scaled columns; rows in CSR stay so."""
+        if not is_sparse(X):
+            return backpropagation.forward(layers, BY_NAME[self.activation], self.scaling.columns(X))
+        return backpropagation.forward([self.scaling.folded(layers[0]), *layers[1:]], BY_NAME[self.activation], X)
+
+
+def _blocks(X: Any) -> Iterator[Any]:
+    """Yield rows a block at a time, at least one block."""
+    return (X[start : start + BLOCK] for start in range(0, max(X.shape[0], 1), BLOCK))

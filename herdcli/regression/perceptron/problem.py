@@ -9,12 +9,14 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from herdcli.numerics.block_statistics import Map, RowBlock, RowBlocks, RowReader, Statistics, Sums, total_statistics
+from herdcli.numerics.block_statistics import BLOCK, Map, RowBlock, RowBlocks, RowReader, Statistics, Sums, total_statistics
+from herdcli.numerics.row_selection import is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.regression.fit import RegressionProblem
 from herdcli.regression.perceptron import backpropagation
 from herdcli.regression.perceptron.architecture import Architecture
+from herdcli.regression.perceptron.scaling import ScaledRows
 from herdcli.schema import Array
 
 
@@ -119,6 +121,20 @@ class PerceptronHessianProduct(Statistics):
         return {"product": product[None]}
 
 
+def sparse_loss(problem: PerceptronProblem, theta: Array, rows: ScaledRows) -> float:
+    """Return the mean loss of rows in CSR, which stay so, at θ (q,), without penalty."""
+    first, *others = problem.architecture.layers(theta)
+    layers = [rows.scaling.folded(first), *others]
+    targets, total = rows.targets, 0.0
+    weight = np.ones(rows.count) if rows.rows.weight is None else rows.rows.weight
+    for start in range(0, rows.count, BLOCK):
+        part = slice(start, start + BLOCK)
+        with np.errstate(over="ignore", invalid="ignore"):
+            eta = backpropagation.forward(layers, problem.architecture.function, rows.rows.X[part]).eta
+            total += float(weight[part] @ problem.family.terms(eta + targets[part, 1:], targets[part, 0])[0])
+    return total / float(weight.sum())
+
+
 @dataclass(frozen=True)
 class Validation:
     """The validation rows, whose mean loss decides early stopping; None: there are none."""
@@ -130,5 +146,7 @@ class Validation:
         """Return the mean loss at θ without penalty; NaN without rows."""
         if self.rows is None:
             return float("nan")
+        if isinstance(self.rows, ScaledRows) and is_sparse(self.rows.rows.X):
+            return sparse_loss(problem, theta.ravel(), self.rows)
         sums = total_statistics(RowBlocks(self.rows), LossSums(replace(problem, rows=self.rows), theta), map)
         return float(sums["loss"][0] / sums["mass"][0])

@@ -78,13 +78,15 @@ RestartState = DescentRestartState | BatchRestartState
 class RestartedFit:
     """A fit with several starts, as an algorithm.
 
-    make  a function from the index of a start to its descent.  batches  whether by minibatches.  needed  bytes of one start.
+    make   a function from the index of a start to its descent.  batches  whether by minibatches.  needed  bytes of one start.
+    floor  the loss that the best start should not exceed, if there is one; where it does, the start of index `restarts` follows.
     """
 
     make: Callable[[int], StartDescent]
     restarts: int
     batches: bool
     needed: int = 0
+    floor: Callable[[], float] | None = None
 
     @property
     def state(self) -> type[Any]:
@@ -106,22 +108,25 @@ class RestartedFit:
             if state.best.restart < 0 or fit.loss < state.best.loss or not np.isfinite(state.best.loss):
                 state.best = BestStart(**vars(fit))
             state.restart += 1
-            if state.restart < self.restarts:
+            if not self.done(state):
                 state.descent = self.make(state.restart).init()
         return state
 
     def done(self, state: RestartState) -> bool:
-        """Return whether all starts have ended."""
-        return state.restart >= self.restarts
+        """Return whether all starts have ended, and their best loss is not above the floor."""
+        if state.restart != self.restarts:
+            return state.restart > self.restarts
+        return self.floor is None or not state.best.loss > self.floor()
 
     def progress(self, state: RestartState) -> RunProgress:
         """Return the number of finished starts and the progress of the current one."""
-        if state.restart >= self.restarts:
+        if self.done(state):
             return RunProgress(state.step, state.step, share=1.0)
         own = self.make(state.restart).progress(state.descent)
-        figure = f"start {state.restart + 1} of {self.restarts}, {own.figure}" if self.restarts > 1 else own.figure
-        bound = None if own.bound is None else own.bound * self.restarts
-        return RunProgress(own.step + state.restart * (own.bound or 0), bound, figure, (state.restart + own.done) / self.restarts)
+        starts = max(self.restarts, state.restart + 1)
+        figure = f"start {state.restart + 1} of {starts}, {own.figure}" if starts > 1 else own.figure
+        bound = None if own.bound is None else own.bound * starts
+        return RunProgress(own.step + state.restart * (own.bound or 0), bound, figure, (state.restart + own.done) / starts)
 
     def memory(self) -> int:
         """Return the bytes of one start."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from herdcli.numerics.block_statistics import BLOCK
+from herdcli.numerics.block_statistics import BLOCK, RowBlock, RowTable
+from herdcli.numerics.row_selection import as_dense, is_sparse
 from herdcli.records import dataclass
 from herdcli.regression.families import Family
 from herdcli.schema import Array
@@ -24,11 +27,23 @@ class FitScaling:
     middle: float
     spread: float
 
-    def columns(self, X: Array) -> Array:
-        """Return rows (m, D) in the scaled units."""
-        Z: Array = X - self.mean
+    def columns(self, X: Any) -> Array:
+        """Return rows (m, D), dense or CSR, in the scaled units, as a dense array."""
+        Z: Array = np.subtract(as_dense(X), self.mean, dtype=np.float64)
         Z *= self.factor
         return Z
+
+    def folded(self, first: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return weights (m, D) and biases (m,) for unscaled rows that give what those of a first layer give for scaled ones."""
+        W, b = first
+        V = W * self.factor.astype(W.dtype)
+        return V, b - V @ self.mean.astype(W.dtype)
+
+    def unfold_gradient(self, first: tuple[Array, Array]) -> None:
+        """Convert the gradient in `folded` weights and biases, in place, to the one in the weights of scaled rows."""
+        W, b = first
+        W -= np.outer(b, self.mean.astype(W.dtype))
+        W *= self.factor.astype(W.dtype)
 
     def original_units(self, last: tuple[Array, Array]) -> None:
         """Convert the last layer's weights and biases, in place, to those for the target's own units."""
@@ -38,15 +53,76 @@ class FitScaling:
         b += self.middle
 
 
-def find_scaling(X: Array, y: Array, offset: Array, weight: Array | None, family: Family) -> FitScaling:
-    """Return the scaling of training rows (n, D) with targets, offsets and weights (n,)."""
+@dataclass(frozen=True)
+class FittedRows:
+    """Rows X (n, D), dense of any type or CSR, with targets, offsets and weights (n,), in the units of the data."""
+
+    X: Any
+    y: Array
+    offset: Array
+    weight: Array | None
+
+    def take(self, chosen: Array) -> FittedRows:
+        """Return some of the rows, by a mask (n,) or by indices."""
+        if chosen.dtype == bool and chosen.all():
+            return self
+        return FittedRows(self.X[chosen], self.y[chosen], self.offset[chosen], None if self.weight is None else self.weight[chosen])
+
+
+@dataclass(frozen=True)
+class ScaledRows:
+    """A `numerics.block_statistics.RowReader` of scaled columns (n, D), then target and offset, which scales each block as it is read."""
+
+    rows: FittedRows
+    scaling: FitScaling
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.rows.y)
+
+    @property
+    def columns(self) -> int:
+        """The number of columns, target and offset included."""
+        return int(self.rows.X.shape[1]) + 2
+
+    @property
+    def targets(self) -> Array:
+        """The scaled targets and offsets (n, 2)."""
+        target = (self.rows.y - self.scaling.middle) / self.scaling.spread
+        return np.column_stack([target, self.rows.offset / self.scaling.spread])
+
+    def in_memory(self) -> RowTable:
+        """Return all rows, scaled once."""
+        return RowTable(self.read(0, self.count).X, weight=self.rows.weight)
+
+    def read(self, start: int, stop: int) -> RowBlock:
+        """Return rows [start, stop)."""
+        part = self.rows.take(np.arange(start, min(stop, self.count)))
+        X = np.column_stack([self.scaling.columns(part.X), ScaledRows(part, self.scaling).targets])
+        return RowBlock(start, X, None, part.weight)
+
+
+def _mean_and_variance(X: Any, share: Array) -> tuple[Array, Array]:
+    """Return mean and variance (D,) of the columns of rows that count by shares (n,) of 1."""
+    if is_sparse(X):
+        mean = np.asarray(share @ X).ravel()
+        return mean, np.maximum(np.asarray(share @ X.multiply(X)).ravel() - mean * mean, 0.0)
+    mean, variance = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    parts = [slice(start, start + BLOCK) for start in range(0, len(X), BLOCK)]
+    for part in parts:
+        mean += share[part] @ np.asarray(X[part], dtype=np.float64)
+    for part in parts:
+        Z = np.subtract(X[part], mean, dtype=np.float64)
+        variance += share[part] @ np.square(Z, out=Z)
+    return mean, variance
+
+
+def find_scaling(X: Any, y: Array, offset: Array, weight: Array | None, family: Family) -> FitScaling:
+    """Return the scaling of training rows (n, D), dense or CSR, with targets, offsets and weights (n,)."""
     mass = np.ones(len(y)) if weight is None else weight
     share = mass / mass.sum()
-    mean = share @ X
-    variance = np.zeros(X.shape[1])
-    for start in range(0, len(X), BLOCK):
-        part = slice(start, start + BLOCK)
-        variance += share[part] @ np.square(X[part] - mean)
+    mean, variance = _mean_and_variance(X, share)
     deviation = np.sqrt(variance)
     varies = deviation > CONSTANT * np.abs(mean)
     factor = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)

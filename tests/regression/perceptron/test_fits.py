@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.optimize import minimize
 
 from herdcli import rng
@@ -13,11 +15,13 @@ from herdcli.algorithm import run_algorithm
 from herdcli.numerics.block_statistics import RowBlocks, RowTable, total_statistics
 from herdcli.regression.families import family_by_name
 from herdcli.regression.perceptron.architecture import Architecture
+from herdcli.regression.perceptron.backpropagation import forward
 from herdcli.regression.perceptron.early_stopping import BestParameters, look, waited
-from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent
+from herdcli.regression.perceptron.linear_model import can_start_linear, fit_linear_model, linear_start
+from herdcli.regression.perceptron.minibatches import BatchSettings, MinibatchDescent, batch_columns
 from herdcli.regression.perceptron.problem import PerceptronGradient, PerceptronProblem, Validation
 from herdcli.regression.perceptron.restarts import RestartedFit
-from herdcli.regression.perceptron.scaling import find_scaling
+from herdcli.regression.perceptron.scaling import FitScaling, FittedRows, ScaledRows, find_scaling
 from herdcli.regression.perceptron.trust_region import PerceptronDescent, PerceptronRegion
 
 N, D = 60, 3
@@ -107,15 +111,22 @@ def by_hand(given: PerceptronProblem, settings: BatchSettings, epochs: int) -> n
     return theta
 
 
+def stored_rows(given: PerceptronProblem, sparse: bool = False) -> ScaledRows:
+    """The rows of a problem as a file has them, with a scaling that changes nothing."""
+    table = given.rows
+    X = scipy.sparse.csr_array(table.X[:, :D]) if sparse else table.X[:, :D]
+    return ScaledRows(FittedRows(X, table.X[:, D], table.X[:, -1], table.weight), FitScaling(np.zeros(D), np.ones(D), 0.0, 1.0))
+
+
 def minibatches(given: PerceptronProblem, settings: BatchSettings, restart: int = 0, validation: Validation = NONE) -> MinibatchDescent:
-    table, start = given.rows, given.architecture.initial(settings.seed, restart, np.zeros(1))
-    X = np.ascontiguousarray(table.X[:, :D], dtype=settings.dtype)
-    return MinibatchDescent(given, X, table.X[:, D].copy(), table.X[:, -1].copy(), table.weight, start, settings, validation, restart)
+    start = given.architecture.initial(settings.seed, restart, np.zeros(1))
+    scaled = stored_rows(given)
+    return MinibatchDescent(given, scaled, batch_columns(scaled, settings.dtype), start, settings, validation, restart)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_updates_are_those_of_the_papers(optimizer):
-    given, settings = problem(), BatchSettings(optimizer, 3, 16, 0.01, 0.9, 0, seed=4)
+    given, settings = problem(), BatchSettings(optimizer, 3, 16, 0.01, 0.9, 0, seed=4, dtype="float64")
     fit = run_algorithm(minibatches(given, settings))
     assert np.allclose(fit.theta, by_hand(given, settings, 3), rtol=1e-10, atol=1e-13)
     assert len(fit.trace) == 3
@@ -160,6 +171,73 @@ def test_a_state_that_was_saved_goes_on_with_the_same_bytes(batches, tmp_path):
     assert np.array_equal(resumed.theta, whole.theta)
     assert np.array_equal(resumed.trace, whole.trace)
     assert (resumed.loss, resumed.restart) == (whole.loss, whole.restart)
+
+
+def test_sparse_rows_give_the_fit_of_dense_ones():
+    """The scaling moves into the first layer, so that products are those of the entries that are not 0."""
+    random = np.random.default_rng(2)
+    X = random.normal(1.0, 2.0, size=(N, D)) * (random.uniform(size=(N, D)) < 0.3)
+    y, weight = random.normal(size=N), random.uniform(0.5, 1.5, N)
+    given, settings = problem(), BatchSettings("adam", 4, 16, 0.01, 0.9, 0, seed=0)
+    fits, losses = [], []
+    for stored in (X, scipy.sparse.csr_array(X)):
+        scaling = find_scaling(stored, y, np.zeros(N), weight, given.family)
+        scaled = ScaledRows(FittedRows(stored, y, np.zeros(N), weight), scaling)
+        alike = replace(given, rows=scaled)
+        start, columns = given.architecture.initial(0, 0, np.zeros(1)), batch_columns(scaled, "float64")
+        fit = run_algorithm(MinibatchDescent(alike, scaled, columns, start, replace(settings, dtype="float64"), NONE, 0))
+        fits.append(fit.theta)
+        losses.append(Validation(scaled, given.family).loss(alike, fit.theta[None]))
+    assert scipy.sparse.issparse(columns)
+    assert np.allclose(*fits, rtol=1e-9, atol=1e-12)
+    assert np.isclose(*losses, rtol=1e-12)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "logistic", "softplus"])
+@pytest.mark.parametrize("hidden", [(5,), (7, 6)])
+def test_a_start_from_the_linear_model_has_its_predictors(activation, hidden):
+    random, outputs = np.random.default_rng(1), 2
+    shape = Architecture((D, *hidden, outputs), activation)
+    X, linear = random.normal(size=(40, D)), random.normal(size=(outputs, D + 1))
+    assert can_start_linear(shape)
+    theta = linear_start(shape, shape.initial(0, 0, np.zeros(outputs)), linear)
+    eta = forward(shape.layers(theta), shape.function, X).eta
+    wanted = X @ linear[:, :-1].T + linear[:, -1]
+    assert np.abs(eta - wanted).max() < 0.05
+    assert not can_start_linear(Architecture((D, 1, outputs), activation))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "bernoulli", "poisson"])
+def test_the_linear_model_is_that_of_a_ridge(family, monkeypatch):
+    """The descent ends 1e-5 nats from its minimum, minibatches over all rows of a larger problem somewhat farther."""
+    random = np.random.default_rng(3)
+    X = random.normal(size=(300, D))
+    eta = X @ [0.5, -0.3, 0.2] + 0.1
+    y = {"gaussian": eta, "bernoulli": eta > random.logistic(size=300), "poisson": random.poisson(np.exp(eta))}[family] * 1.0
+    scaling, chosen = FitScaling(np.zeros(D), np.ones(D), 0.0, 1.0), family_by_name(family)
+    scaled = ScaledRows(FittedRows(X, y, np.zeros(300), None), scaling)
+    given = PerceptronProblem(scaled, chosen, 1, D, architecture=Architecture((D, 4, 1), "tanh"))
+
+    def loss(theta):
+        return chosen.terms((X @ theta[:-1] + theta[-1])[:, None], y)[0].mean() + 0.5 / 300 * theta[:-1] @ theta[:-1]
+
+    least = minimize(loss, np.zeros(D + 1)).fun
+    assert loss(fit_linear_model(given, scaled, np.zeros(1))[0]) - least < 2e-5
+    monkeypatch.setattr("herdcli.regression.perceptron.linear_model.MOST_WORK", 0)
+    assert loss(fit_linear_model(given, scaled, np.zeros(1))[0]) - least < 0.01
+
+
+def test_the_start_of_the_linear_model_follows_where_the_others_are_above_it():
+    given = problem()
+    alone = [run_algorithm(descent(given, restart=restart)) for restart in range(3)]
+
+    def starts(floor):
+        return run_algorithm(RestartedFit(lambda restart: descent(given, restart=restart), 2, batches=False, floor=lambda: floor))
+
+    two = min(fit.loss for fit in alone[:2])
+    assert starts(two).loss == two
+    assert starts(two - 1e-9).loss == min(fit.loss for fit in alone)
+    assert starts(-np.inf).restart in (0, 1, 2)
 
 
 def test_columns_have_mean_0_and_variance_1_and_constant_ones_are_0():

@@ -257,9 +257,10 @@ def predict_heldout(value: Perceptron, X: Array, y: Array, offset: Array, weight
     """Return the predictions of the perceptron, the linear model and simple classifiers for rows X (h, D)."""
     from herdcli.regression.perceptron.model import PerceptronHeldOut
 
+    own, linear = value.both_predictors(X, offset)
     return PerceptronHeldOut(
-        predictor=value.predictor(X, offset),
-        linear=value.linear_predictor(X, offset),
+        predictor=own,
+        linear=linear,
         offset=offset,
         y=y,
         split=split,

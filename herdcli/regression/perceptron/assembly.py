@@ -46,8 +46,8 @@ def model_figures(value: Perceptron, rows: FittedRows) -> list[PredictionFigures
     weight = np.ones(count) if rows.weight is None else rows.weight
     for start in range(0, count, BLOCK):
         part = slice(start, start + BLOCK)
-        X, y, offset = rows.X[part], rows.y[part], rows.offset[part]
-        etas = value.predictor(X, offset), value.linear_predictor(X, offset), value.null_intercept + offset[:, None]
+        y, offset = rows.y[part], rows.offset[part]
+        etas = *value.both_predictors(rows.X[part], offset), value.null_intercept + offset[:, None]
         for place, eta in enumerate(etas):
             sums[place, 0] += weight[part] @ family.deviance(eta, y)
             if family.dispersed:

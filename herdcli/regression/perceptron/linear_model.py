@@ -22,10 +22,11 @@ from herdcli.regression.perceptron.problem import PerceptronProblem, Validation
 from herdcli.regression.perceptron.scaling import ScaledRows
 from herdcli.schema import Array
 
-MOST_WORK = 2 * 10**7  # largest number of rows × coefficients for which every step uses all rows
+MOST_WORK = 2 * 10**7  # largest number of rows × coefficients for which every step uses all rows,
+MOST_WORK_BATCHES = 10**6  # and the same where the perceptron is fitted by minibatches
 ITERATIONS = 100
 LEAST_GAIN = 1e-5  # nats per row, far below the standard errors that models are compared with
-EPOCHS, UPDATES, BATCH, RATE = 5, 1500, 200, 1e-3  # of minibatches: at least so many epochs, and about so many updates
+EPOCHS, UPDATES, BATCH, RATE = 3, 1000, 200, 2e-3  # of minibatches: at least so many epochs, and about so many updates
 MOST_EPOCHS = 100
 SMALL, SMALLER = 0.02, 0.002  # size of the first layer's weights that start as a linear model; the latter where ψ''(0) is not 0
 
@@ -46,7 +47,7 @@ def fit_linear_model(problem: PerceptronProblem, rows: ScaledRows, start: Array,
     columns  rows as of `batch_columns`, if they exist already.
     """
     l2, count = max(problem.l2, 1.0 / rows.count), problem.outputs * (problem.features + 1)
-    if rows.count * count > MOST_WORK:
+    if rows.count * count > (MOST_WORK if columns is None else MOST_WORK_BATCHES):
         return _fit_by_minibatches(replace(problem, l2=l2), rows, start, batch_columns(rows, "float32") if columns is None else columns)
     table = problem.rows if isinstance(problem.rows, RowTable) else rows.in_memory()
     linear = RegressionProblem(table, problem.family, problem.outputs, problem.features, l2=l2)

@@ -197,8 +197,16 @@ def batch_columns(rows: ScaledRows, dtype: str) -> Any:
     if is_sparse(X):
         return X.astype(dtype)
     found = np.empty(X.shape, dtype=dtype)
+    exact = X.dtype.itemsize <= 2 and X.dtype.kind in "iub"  # numbers whose difference from a mean single precision resolves
+    mean, factor = (each.astype(dtype if exact else np.float64) for each in (rows.scaling.mean, rows.scaling.factor))
     for start in range(0, len(X), BLOCK):
-        found[start : start + BLOCK] = rows.scaling.columns(X[start : start + BLOCK])
+        part = slice(start, start + BLOCK)
+        if exact:
+            found[part] = X[part]
+            found[part] -= mean
+            found[part] *= factor
+        else:
+            found[part] = (X[part] - mean) * factor
     return found
 
 

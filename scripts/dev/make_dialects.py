@@ -342,6 +342,26 @@ def _further_arrays() -> list[Case]:
     ]
 
 
+def _texts_of_other_kinds() -> list[Case]:
+    """Digits of other scripts, and text that is no table."""
+    marked = b"\xef\xbb\xbf1 1:1.5 2:2\n0 1:3 2:4\n0 1:-5.25 2:6\n"
+    return [
+        Case("CSV", "Arabic digits", text(column("\u0661\u066b\u0665", "\u0663", "-\u0665\u066b\u0662\u0665"))),
+        Case("CSV", "digits of full width", text(column("\uff11\uff0e\uff15", "\uff13", "\uff0d\uff15\uff0e\uff12\uff15"))),
+        Case("CSV", "1.5 \u00d7 10^0", text(column("1.5 \u00d7 10^0", "3 \u00d7 10^0", "-5.25 \u00d7 10\u2070"))),
+        Case("CSV", "a header without a line end", text("a,b"), None),
+        Case("CSV", "an HTML page", text("<!DOCTYPE html>\n<html>\n<body>a,b</body>\n</html>\n"), None),
+        Case("CSV", "XML", text('<?xml version="1.0"?>\n<rows><row a="1.5"/></rows>\n'), None),
+        Case("CSV", "a pointer of Git LFS", text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 12\n"), None),
+        Case("svmlight", "byte order mark", lambda path: path.write_bytes(marked) and None),
+        Case("svmlight", "counted from 0", text("1 0:1.5 1:2\n0 0:3 1:4\n0 0:-5.25 1:6\n")),
+        Case("svmlight", "UTF-16", text("1 1:1.5 2:2\n0 1:3 2:4\n0 1:-5.25 2:6\n", "utf-16")),
+        Case("svmlight", "qid: and comments", text("1 qid:1 1:1.5 2:2 # one\n# two\n0 qid:1 1:3 2:4\n0 qid:2 1:-5.25 2:6\n")),
+        Case("MATLAB", "labels in a row vector", lambda path: scipy.io.savemat(path, {"X": ROWS, "y": np.array([0, 1, 0])})),
+        Case("MATLAB", "sparse", lambda path: scipy.io.savemat(path, {"X": sparse.csc_matrix(ROWS)})),
+    ]
+
+
 SUFFIX = {
     "CSV": ".csv",
     "CSV in zip": ".zip",
@@ -349,6 +369,7 @@ SUFFIX = {
     "NPZ": ".npz",
     "HDF5": ".h5",
     "MATLAB": ".mat",
+    "svmlight": ".svm",
     "Excel": ".xlsx",
     "Arrow": ".arrow",
     "Parquet": ".parquet",
@@ -444,7 +465,7 @@ def main() -> int:
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
         lines = []
-        for number, case in enumerate([*_texts(), *_arrays()]):
+        for number, case in enumerate([*_texts(), *_texts_of_other_kinds(), *_arrays()]):
             line, silent = _line(case, Path(folder), number)
             lines.append(line)
             wrong += [f"{case.kind}: {case.name}"] * silent

@@ -458,6 +458,7 @@ def em(
     tolerance: float = 1e-06,
     init: Any = None,
     floor: float | None = None,
+    shrinkage: float | None = None,
     per_class: bool = False,
     weights: Any = None,
     rotation: Literal['none', 'varimax', 'promax'] = 'none',

@@ -115,6 +115,7 @@ class Mixture:
     concentration: Array | None = array("K", "α of the Dirichlet posterior, by variational Bayes", kind="f", optional=True)
     precision: Array | None = array("K", "β, in rows, of the means' posterior", kind="f", optional=True)
     freedom: Array | None = array("K", "ν of the Wishart posterior", kind="f", optional=True)
+    shrinkage: float = 0.0  # rows that the common covariance counted for in that of each component
     holdout: Array | None = array("h D", "rows of split 2, NaN where a value is missing", kind="f", optional=True)
     known: Known | None = None
 
@@ -133,6 +134,8 @@ class Mixture:
             raise DataError("/weight are not probabilities")
         if self.covariance.shape[1] != self.covariance.shape[2] or not are_positive_definite(self.covariance):
             raise DataError("/covariance is not positive definite")
+        if not 0 <= self.shrinkage < np.inf:
+            raise DataError(f"/shrinkage is {self.shrinkage:g}, but it is a number of rows")
         if self.known is not None:
             self.known.require(self.mean.shape[1], self.holdout)
         if self.known is not None and (self.known.per_class < 1 or len(self.weight) % self.known.per_class):

@@ -71,6 +71,7 @@ class FitOptions:
     bayes: bool = False  # fit gmm by variational Bayes
     concentration: float | None = None  # concentration of the prior over its weights
     solver: str = "auto"  # solver of pca: auto, lapack or randomised
+    shrinkage: float | None = None  # rows that the common covariance counts for, see `covariance_prior`; None: as the rows require
 
 
 @dataclass(frozen=True)

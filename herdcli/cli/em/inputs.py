@@ -165,6 +165,7 @@ def _fit_options(request: Request, data: Dataset, rows: FitRows, start: Paramete
         bayes=request.bayes,
         concentration=request.concentration,
         solver=request.solver,
+        shrinkage=request.shrinkage,
         classes=len(rows.class_names or ()) if request.per_class and request.components else None,
     )
 

@@ -84,6 +84,10 @@ def _warn_of_result(session: Session, value: Made, search: SearchResult, request
         _warn_of_floored_variances(session, value, many - flat * value.floors_of_a_column, search.size, request)
     if isinstance(value, Mixture) and request.bayes and value.occupied_components < search.size:
         session.console.note(f"{value.occupied_components} of {search.size} components hold rows; the others are empty")
+    if isinstance(value, Mixture) and value.shrinkage and request.shrinkage is None:
+        K, D = value.mean.shape
+        few = f"{value.mass:g} rows are few for {K} full covariances of {D} columns, so each is pulled towards their common one"
+        session.console.note(f"{few}, as by {value.shrinkage:.3g} rows (--shrinkage 0 turns it off)")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
     if isinstance(value, FactorModel) and value.model == "fa" and search.size > (most := identifiable_factors(len(value.mean))):

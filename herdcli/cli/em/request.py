@@ -66,6 +66,7 @@ BY_BOUND = OneOf(
     refusal="--bayes chooses a model by its bound or by --criterion valid, not by {criterion}",
     hint="leave out --criterion",
 )
+MAXIMUM = Excludes("bayes", refusal="--bayes has a prior of its own, so it takes no --shrinkage", hint="leave out --shrinkage")
 LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="--model gmm or hmm")
 STATE_PER_CLASS = Excludes("components", refusal="--per-class makes one state for each class", hint="leave out --components")
 ROWS = OneOf("model", *named("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
@@ -191,6 +192,15 @@ class Request:
         only=WITH_DENSITY,
         help="Smallest variance that a component may have in any direction (hmm of counts or symbols: smallest rate or probability).  "
         "[default: 1e-6 of the columns' mean variance, but 1e-6 to 1e-2 of the column's own]",
+    )
+    shrinkage: float | None = option(
+        number(0),
+        metavar="ROWS",
+        group=LEARNING,
+        record=where_given(),
+        only=(OneOf("model", "gmm"), OneOf("covariance", "full"), MAXIMUM),
+        help="With gmm and full covariances: pull each towards their common one, which counts for this many rows; 0: not at all.  "
+        "[default: 0, but more below 5 rows per column and component]",
     )
     per_class: bool = flag(
         only=(LABELLED, When(HMM, STATE_PER_CLASS)),

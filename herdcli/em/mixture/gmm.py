@@ -16,6 +16,7 @@ import numpy as np
 
 from herdcli.em.driver import Parameters
 from herdcli.em.mixture import cluster_initialization
+from herdcli.em.mixture.covariance_prior import CovariancePrior, default_prior_rows, pooled_target
 from herdcli.em.mixture.gaussian_densities import (
     LOG_TAU,
     SLAB,
@@ -61,6 +62,7 @@ class GMM:
     given: Parameters | None = None
     map: Map = map
     per_class: int = 1
+    shrinkage: CovariancePrior | None = None  # of full covariances
     made: list[tuple[tuple[Array, ...], Any]] = field(default_factory=list, repr=False, compare=False)  # cached values, see `_cached`
 
     @property
@@ -157,6 +159,8 @@ class GMM:
             # Σ_k = ⟨r (y − μ_k)(y − μ_k)'⟩/⟨r⟩ (Makin, sec. 6.4.1).  With s = μ_k − ref it is the scatter about ref less ss'.
             # The reference is near where that matters, so that few digits cancel.
             covariance[k] = scatter / count[k] - (np.diag(shift[k] ** 2) if self.diagonal else np.outer(shift[k], shift[k]))
+            if self.shrinkage is not None:
+                covariance[k] = self.shrinkage.shrink(covariance[k], float(count[k]))
         covariance, floors = self._raise_to_floor(self._shape_covariances(covariance, count))
         return {"weight": count / count.sum(), "mean": mean, "covariance": covariance}, floors
 
@@ -191,8 +195,23 @@ class GMM:
         return (np.repeat(found[:1], len(found), axis=0) if self.covariance == "tied" else found), raised
 
     def penalty(self, parameters: Parameters) -> float:
-        """Return 0: this is maximum likelihood."""
-        return 0.0
+        """Return the log density of the prior of the covariances; 0 without one, as in maximum likelihood."""
+        if self.shrinkage is None:
+            return 0.0
+        roots = self._roots(parameters)
+        return self.shrinkage.log_density(roots.transpose(0, 2, 1) @ roots, log_determinants(roots))
+
+    def with_shrinkage(self, rows: float | None) -> GMM:
+        """Return this model with full covariances pulled towards their common one as by `rows` rows; None: as the rows require.
+
+        Weights above 1 count as rows that occur several times; smaller ones do not make rows fewer.
+        """
+        K, mass = self.components, self.found.mass
+        count = max(mass, float(self.found.rows))
+        weight = default_prior_rows(count, len(self.found.mean), K) * mass / count if rows is None else rows
+        if self.covariance != "full" or not weight or K == 1:
+            return self
+        return replace(self, shrinkage=CovariancePrior(weight, pooled_target(self.start(0), count)))
 
     def memory(self) -> int:
         """Return the bytes of packed statistics, features and log joints."""

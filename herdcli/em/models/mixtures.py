@@ -33,9 +33,14 @@ class MixtureModels(RowModel):
         models = [replace(first, components=each * size, per_class=size if several else 1) for size in options.sizes]
         if options.bayes:
             models = [variational_gmm(model, concentration=options.concentration) for model in models]
+        else:
+            models = [model.with_shrinkage(options.shrinkage) for model in models]
         search = ComponentSearch(options.sizes, tuple(EM(model, source, settings, map) for model in models))
         made = PreparedFit(options, rows, first.found, first.floor, first.base(), search)
         return add_criterion(made, map)
 
     def assemble(self, prepared: PreparedFit, fit: EMFit) -> artifacts.Mixture:
-        return artifacts.mixture_artifact(fit, prepared.asked.covariance, prepared.floor, prepared.asked.seed, prepared.rows.holdout)
+        value = artifacts.mixture_artifact(fit, prepared.asked.covariance, prepared.floor, prepared.asked.seed, prepared.rows.holdout)
+        models = [run.model for run in prepared.search.runs if isinstance(run.model, gmm.GMM)]
+        prior = next((model.shrinkage for model in models if model.components == len(value.weight)), None)
+        return replace(value, shrinkage=0.0 if prior is None else prior.rows)

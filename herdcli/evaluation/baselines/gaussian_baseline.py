@@ -3,7 +3,6 @@
 The covariance is shrunk towards its diagonal, so that it is positive definite even with fewer rows than columns.  Its variances are
 predictive, so that a handful of rows is not taken for the whole distribution.  With many rows both corrections vanish.  Variances have
 the same floors as the model that is compared with the baseline.
-Source: Schäfer & Strimmer (2005), target D, with the variance of a correlation by normal theory.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import numpy as np
 
 from herdcli.em.variance_floors import apply_floor
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
+from herdcli.numerics.correlation_shrinkage import correlations, kept_share
 from herdcli.schema import Array
 
 LOG_TAU = exact_arithmetic.LOG_TAU
@@ -29,17 +29,11 @@ def predictive_variances(variance: Array, rows: int, least: Array) -> Array:
 def predictive_covariance(covariance: Array, rows: int, floor: float, scale: Array, *, shrunk: bool = True) -> Array:
     """Return the covariance (D, D) of a new row under one Gaussian, from that of `rows` rows (divisor n).
 
-    If `shrunk`, correlations r become (1 − λ) r with λ = Σ (1 − r²)²/(n − 1) / Σ r² over all pairs.  No variance is
+    If `shrunk`, correlations are shrunk, see `correlation_shrinkage`.  No variance is
     below `floor` in any direction of the space where column d is divided by scale_d (D,).
     """
     variance = np.maximum(np.diagonal(covariance), 0.0)
-    deviation = np.sqrt(variance)
-    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
-    r = np.clip(covariance * inverse[:, None] * inverse, -1.0, 1.0)
-    np.fill_diagonal(r, 0.0)
-    squares, pairs = np.square(r), np.outer(deviation > 0, deviation > 0) & ~np.eye(len(r), dtype=bool)
-    noise, total = float((np.square(1.0 - squares) * pairs).sum()) / max(rows - 1.0, 1.0), float(squares.sum())
-    kept = 1.0 - min(1.0, noise / total) if total > 0 and shrunk else float(not shrunk)
+    kept, r = kept_share(covariance, rows) if shrunk else 1.0, correlations(covariance)
     made = np.sqrt(predictive_variances(variance, rows, floor * np.square(scale)))
     found: Array = kept * r * made[:, None] * made
     np.fill_diagonal(found, np.square(made))

@@ -494,3 +494,31 @@ def test_what_cannot_be_put_on_disk_is_told(herd, rows, tmp_path):
         "herd em: --on-disk takes weights from the column 'weight' alone\nhint: leave out --weights, or rename the column\n"
     )
     assert ended.code == 2
+
+
+def test_full_covariances_of_few_rows_are_shrunk_and_said_to_be(herd, tmp_path):
+    """Correlated columns with 2 rows for each column and component: by maximum likelihood far worse than one Gaussian."""
+    random = np.random.default_rng(3)
+    root, centre = random.normal(size=(12, 12)), random.normal(size=(4, 12)) * 2
+    X = centre[random.integers(0, 4, 200)] + random.normal(size=(200, 12)) @ root
+    names = ",".join(f"c{k}" for k in range(12))
+    np.savetxt(tmp_path / "t.csv", X, delimiter=",", header=names, comments="")
+    line = ("em", "t.csv", "--components", "4", "--split", ".5,0,.5")
+    ended = herd(*line, "-o", "default.h5")
+    assert ended.code == 0
+    assert "100 rows are few for 4 full covariances of 12 columns" in ended.err
+    assert "(--shrinkage 0 turns it off)" in ended.err
+    assert load(str(tmp_path / "default.h5")).value.shrinkage == pytest.approx(2.5 * 12 / (100 / 48))
+    plain = herd(*line, "--shrinkage", "0", "-o", "plain.h5")
+    assert "rows are few" not in plain.err
+    assert "worse than baseline" in plain.err
+    good, bad = (json.loads(herd("eval", name, "--format", "json").out)[0] for name in ("default.h5", "plain.h5"))
+    assert good["log_likelihood"] > bad["log_likelihood"] + 5
+    assert good["rise"] < 1e-9
+    assert load(str(tmp_path / "plain.h5")).value.shrinkage == 0
+    refused = herd(*line, "--shrinkage", "3", "--bayes", "-o", "b.h5")
+    assert (refused.code, refused.err) == (
+        64,
+        "herd em: --bayes has a prior of its own, so it takes no --shrinkage\nhint: leave out --shrinkage\n",
+    )
+    assert herd(*line, "--shrinkage", "3", "--covariance", "tied", "-o", "b.h5").code == 64

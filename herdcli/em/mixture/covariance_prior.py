@@ -1,0 +1,50 @@
+"""A prior for full covariances of mixtures that have few rows: each component's covariance is pulled towards their common one.
+
+With an inverse Wishart prior whose mode is T and whose weight is that of ν rows, the M step is Σ_k = (n_k S_k + ν T)/(n_k + ν).  T is the
+pooled covariance within the initial components, with shrunken correlations; as it is fixed, the free energy never rises.
+Source: Friedman (1989), for the common covariance; Fraley & Raftery (2007), for the maximum of the posterior by EM.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.em.driver import Parameters
+from herdcli.numerics.correlation_shrinkage import correlations, kept_share
+from herdcli.records import dataclass
+from herdcli.schema import Array
+
+FEW = 5.0  # rows for each column and component from which there is no prior
+WEIGHT = 2.5  # ν = WEIGHT D / (rows for each column and component): between D/2 rows and more than D rows
+
+
+@dataclass(frozen=True)
+class CovariancePrior:
+    """The prior of each covariance: a target T (D, D), and ν, the rows that it counts for."""
+
+    rows: float
+    target: Array
+
+    def shrink(self, covariance: Array, count: float) -> Array:
+        """Return the covariance (D, D) of `count` rows, pulled towards the target."""
+        return np.asarray((count * covariance + self.rows * self.target) / (count + self.rows))
+
+    def log_density(self, precision: Array, log_determinant: Array) -> float:
+        """Return the log density of all covariances but for constants, from precisions (K, D, D) and their log determinants (K,)."""
+        traces = np.einsum("kij,ij->k", precision, self.target)
+        return float(0.5 * self.rows * (log_determinant - traces).sum())
+
+
+def default_prior_rows(rows: float, columns: int, components: int) -> float:
+    """Return ν for a mixture that is fitted to so many rows; 0 if they are enough, or for a single component."""
+    each = rows / (components * columns)
+    return WEIGHT * columns / each if components > 1 and each < FEW else 0.0
+
+
+def pooled_target(parameters: Parameters, rows: float) -> Array:
+    """Return the covariance (D, D) within components with shrunken correlations, from initial parameters and the number of rows."""
+    pooled = np.einsum("k,kij->ij", parameters["weight"], parameters["covariance"])
+    deviation = np.sqrt(np.maximum(np.diagonal(pooled), 0.0))
+    degrees = max(rows - len(parameters["weight"]), 2.0)
+    shrunk = kept_share(pooled, degrees) * correlations(pooled) + np.eye(len(pooled))
+    return np.asarray(shrunk * deviation[:, None] * deviation)

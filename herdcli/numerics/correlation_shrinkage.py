@@ -1,0 +1,30 @@
+"""Shrinkage of correlations towards 0 by the share of their squares that is noise, with a share estimated from the rows.
+
+Source: Schäfer & Strimmer (2005), target D, with the variance of a correlation by normal theory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from herdcli.schema import Array
+
+
+def correlations(covariance: Array) -> Array:
+    """Return the correlations (D, D) of a covariance (D, D), 0 on the diagonal and for columns without variance."""
+    deviation = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    r = np.clip(covariance * inverse[:, None] * inverse, -1.0, 1.0)
+    np.fill_diagonal(r, 0.0)
+    return np.asarray(r)
+
+
+def kept_share(covariance: Array, rows: float) -> float:
+    """Return 1 − λ for correlations r of `rows` rows: λ = Σ (1 − r²)²/(n − 1) / Σ r² over all pairs, at most 1.
+
+    The result is 0 without any correlation.
+    """
+    squares, varies = np.square(correlations(covariance)), np.diagonal(covariance) > 0
+    pairs = np.outer(varies, varies) & ~np.eye(len(varies), dtype=bool)
+    noise, total = float((np.square(1.0 - squares) * pairs).sum()) / max(rows - 1.0, 1.0), float(squares.sum())
+    return 1.0 - min(1.0, noise / total) if total > 0 else 0.0

@@ -11,6 +11,8 @@ CLASS_NAMES = ("label", "labels", "class", "classes")  # columns whose numbers a
 LARGEST = 10_000  # largest number that is accepted as a count
 NEAR = 0.1  # largest distance of the least count from 0, relative to the mean
 LEAST_VALUES = 4  # number of distinct values below which whole numbers are codes of classes
+SIZES = (*np.geomspace(0.1, 100.0, 13).tolist(), np.inf)  # of negative binomials that are tried where there is an excess of zeros
+BISECTIONS = 50  # halvings of the range of a mean
 LEVEL = 0.05  # level of the test that columns follow the order of the numbers
 
 
@@ -30,8 +32,9 @@ def may_be_counts(y: Array) -> bool:
 def look_like_counts(y: Array) -> bool:
     """Return whether whole numbers (n,) from 0 look like counts: a count distribution fits better than a probability per number.
 
-    The count distribution is the negative binomial of their mean and variance, or Poisson's if they vary no more than that.  BIC decides,
-    so that the number of probabilities matters; codes of classes lack the tail that every count distribution has.
+    The count distribution is the negative binomial of their mean and variance, or Poisson's if they vary no more than that; or one with an
+    excess of zeros, if the most frequent number above 0 is not 1.  BIC decides, so that the number of probabilities matters; codes of
+    classes lack the tail that every count distribution has.
     """
     if not may_be_counts(y) or y.min() > 0:
         return False
@@ -39,18 +42,45 @@ def look_like_counts(y: Array) -> bool:
     values = np.flatnonzero(frequency)
     n, there = len(y), frequency[values]
     shares = (there * np.log(there / n)).sum()
-    law, parameters = _log_count_probabilities(values.astype(np.float64), float(y.mean()), float(y.var()))
-    return bool(-2 * (there @ law) + parameters * np.log(n) < -2 * shares + (len(values) - 1) * np.log(n))
+    mean, variance = float(y.mean()), float(y.var())
+    varies = variance > mean * (1 + 1e-9)
+    law = _log_count_probabilities(values.astype(np.float64), mean, mean * mean / (variance - mean) if varies else np.inf)
+    criterion = -2 * (there @ law) + (2 if varies else 1) * np.log(n)
+    # Codes in the order of frequencies fall from the first on, as counts with an excess of zeros may, but counts often have a peak above 0.
+    if frequency[1:].argmax() > 0:
+        criterion = min(criterion, _criterion_with_excess_zeros(values[1:].astype(np.float64), there[1:], int(there[0])))
+    return bool(criterion < -2 * shares + (len(values) - 1) * np.log(n))
 
 
-def _log_count_probabilities(k: Array, mean: float, variance: float) -> tuple[Array, int]:
-    """Return log-probabilities (m,) of counts (m,) under the distribution with this mean and variance, and its number of parameters."""
-    if variance <= mean * (1 + 1e-9):
-        return k * np.log(mean) - mean - gammaln(k + 1), 1
-    size = mean * mean / (variance - mean)
+def _log_count_probabilities(k: Array, mean: float, size: float) -> Array:
+    """Return log-probabilities (m,) of counts (m,) under the negative binomial of this mean and size r, Poisson's if r is infinite.
+
+    The variance is mean + mean²/r.
+    """
+    if np.isinf(size):
+        return np.asarray(k * np.log(mean) - mean - gammaln(k + 1))
     share = size / (size + mean)
-    found: Array = gammaln(k + size) - gammaln(size) - gammaln(k + 1) + size * np.log(share) + xlogy(k, 1 - share)
-    return found, 2
+    return np.asarray(gammaln(k + size) - gammaln(size) - gammaln(k + 1) + size * np.log(share) + xlogy(k, 1 - share))
+
+
+def _criterion_with_excess_zeros(k: Array, there: Array, zeros: int) -> float:
+    """Return the BIC of counts k (m,) above 0, each `there` (m,) times, and more zeros than their distribution has; inf if there are fewer.
+
+    For each size, the truncated negative binomial is an exponential family, whose maximum of likelihood has the mean of the counts.
+    Source: Mullahy (1986), hurdle models.
+    """
+    above, least = float(there.sum()), np.inf
+    n, goal = above + zeros, float(there @ k) / above
+    for size in SIZES:
+        low, high = np.log(goal) - 20.0, np.log(goal)
+        for _ in range(BISECTIONS):
+            mean = float(np.exp(0.5 * (low + high)))
+            none = float(np.exp(_log_count_probabilities(np.zeros(1), mean, size)[0]))
+            low, high = (low, 0.5 * (low + high)) if mean > goal * (1.0 - none) else (0.5 * (low + high), high)
+        if zeros >= none * n:
+            likelihood = there @ (_log_count_probabilities(k, mean, size) - np.log1p(-none))
+            least = min(least, -2 * likelihood + (2 if np.isinf(size) else 3) * np.log(n))
+    return float(least - 2 * (xlogy(zeros, zeros / n) + above * np.log(above / n)))
 
 
 def is_unordered(X: Array, y: Array) -> bool:

@@ -4,7 +4,7 @@
 
 Targets of whole numbers from 0 on, with features.  Counts follow generalised linear models (Poisson, negative binomial, with an excess
 of zeros) of features that are normal, or 0 and 1, or that say nothing.  Classes are those of tables, or drawn by unequal shares, with codes
-in the order of their frequencies, which is what a count's distribution looks like.  Nothing was tuned on these.
+in the order of their frequencies, which is what a count's distribution looks like, or in any order.  Nothing was tuned on these.
 """
 
 from __future__ import annotations
@@ -67,6 +67,12 @@ def by_frequency(y: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(-count, kind="stable"), kind="stable")[place]
 
 
+def in_any_order(random: np.random.Generator, make: Callable[[np.random.Generator], Target]) -> Target:
+    """Classes whose codes are permuted."""
+    X, y = make(random)
+    return X, random.permutation(int(y.max()) + 1)[y]
+
+
 def share(make: Callable[[np.random.Generator], Target], *, coded: bool) -> tuple[float, float, int]:
     """Shares that the distribution alone, and with the features, takes for counts; and of how many targets of four values or more."""
     alone, both, total = 0, 0, 0
@@ -88,6 +94,8 @@ def main() -> None:
     cases = [(f"counts, {law}", kind, partial(counts, law=law, kind=kind), False) for law in LAWS for kind in kinds]
     cases += [("classes by frequency", kind, partial(classes, kind=kind), True) for kind in kinds]
     cases += [(f"classes by frequency, {name}", "its own", partial(of_table, name=name), True) for name in TABLES]
+    cases += [("classes in any order", kind, partial(in_any_order, make=partial(classes, kind=kind)), False) for kind in kinds]
+    cases += [(f"classes in any order, {name}", "its own", partial(in_any_order, make=partial(of_table, name=name)), False) for name in TABLES]
     for target, kind, make, coded in cases:
         alone, both, total = share(make, coded=coded)
         print(f"| {target} | {kind} | {total} | {alone:.3f} | {both:.3f} |", flush=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.em.correlation_shrinkage import correlations, kept_share
 from herdcli.em.driver import Parameters
-from herdcli.numerics.correlation_shrinkage import correlations, kept_share
 from herdcli.records import dataclass
 from herdcli.schema import Array
 

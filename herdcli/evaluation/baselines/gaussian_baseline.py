@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from herdcli.em.correlation_shrinkage import correlations, kept_share
 from herdcli.em.variance_floors import apply_floor
 from herdcli.numerics import exact_arithmetic, symmetric_matrices
-from herdcli.numerics.correlation_shrinkage import correlations, kept_share
 from herdcli.schema import Array
 
 LOG_TAU = exact_arithmetic.LOG_TAU

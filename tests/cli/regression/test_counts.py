@@ -53,6 +53,33 @@ def test_counts_have_a_tail_and_begin_at_0():
         assert not count_detection.may_be_counts(bad)
 
 
+def test_counts_with_an_excess_of_zeros_have_a_peak_above_0():
+    """Doctor's visits: a third of the rows have none for another reason; their codes in another order are no counts."""
+    random = np.random.default_rng(5)
+    visits = random.poisson(4.0, 500) * (random.random(500) > 0.35)
+    zero = float(np.mean(visits == 0))
+    assert zero > 3 * np.exp(-visits.mean())
+    assert count_detection.look_like_counts(visits.astype(float))
+    for seed in range(5):
+        codes = np.random.default_rng(seed).permutation(int(visits.max()) + 1)
+        assert not count_detection.look_like_counts(codes[visits].astype(float))
+
+
+def test_the_criterion_of_an_excess_of_zeros_is_that_of_a_hurdle_model():
+    """For Poisson's distribution above 0: the maximum over a fine grid of means, and 2 parameters."""
+    random = np.random.default_rng(6)
+    y = random.poisson(3.0, 400) * (random.random(400) > 0.4)
+    there = np.bincount(y)
+    k, n, zeros = np.arange(1.0, len(there)), 400, int(there[0])
+    means = np.linspace(1.0, 5.0, 40001)
+    factorials = np.cumsum(np.log(k))
+    above = float(there[1:].sum())
+    fits = np.log(means) * (there[1:] @ k) - above * (means + np.log1p(-np.exp(-means))) - there[1:] @ factorials
+    best = -2 * (fits.max() + zeros * np.log(zeros / n) + above * np.log(above / n)) + 2 * np.log(n)
+    found = count_detection._criterion_with_excess_zeros(k, there[1:], zeros)
+    assert best - 5.0 < found <= best + 1e-6
+
+
 def codes(random: np.random.Generator, rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
     """Six classes, the commonest called 0, and two features with a centroid for each class."""
     y = random.choice(6, rows, p=[0.35, 0.3, 0.2, 0.1, 0.03, 0.02])

@@ -27,6 +27,7 @@ TEMPERED_RATE = 0.2  # largest rate of pt
 LONG, MANY = 10.0, 16  # largest rate times hidden units times the mean squared number of words; the number of units from which it applies
 ADAM_RATE = 0.01  # for batches of 20 rows
 RATE, UPDATES = 0.05, 2000  # the rate of binary units at momentum .9 for fits with this number of updates of 20 rows
+VARIANCES_RATE = 0.005  # of cd while variances are learned
 RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # the same for rpcd, and the largest rate times the largest moment of {0, 1} rows
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
 DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # weight decay times rows, and the largest weight decay, for two-state units
@@ -254,7 +255,8 @@ def fill_defaults(
     chains keeps up.  The exception is rows that vary mainly along one direction: moment computes `curvature_bound.largest_moment` of the
     rows, in unit values, which bounds the rate.  Hidden inputs of words are sums over N of them and all hidden units affect the same words,
     so that N² times their number bounds the rate of cd: moment computes the mean of N².  Chains of pt exchange their lengths and keep up:
-    moment computes `curvature_bound.count_shift`.
+    moment computes `curvature_bound.count_shift`.  Chains of cd never leave narrow clusters, so that learned variances shrink without end
+    unless the rate is low.
     """
     visible = unit_family(settings.visible_units)
     layers = visible.columns, unit_family(settings.hidden_units)
@@ -269,6 +271,8 @@ def fill_defaults(
         )
         first = bound * min(1.0, math.sqrt(UPDATES / updates))
         return replace(settings, learning_rate=float(f"{first * min((1.0 - settings.momentum) / 0.1, 2.5):.2g}"))
+    if settings.learn_variances and settings.algorithm == "cd" and rate:
+        return replace(settings, learning_rate=VARIANCES_RATE)
     if not all(units.two_state for units in layers):
         return settings
     gaps = math.prod(units.range[1] - units.range[0] for units in layers if units.range is not None)

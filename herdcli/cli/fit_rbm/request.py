@@ -115,6 +115,7 @@ NOT_ASKED = (  # options whose value in Settings is 0 when they are not set
     *("units", "validate_every"),
 )
 FEW = 32  # largest number of hidden units for which auto chooses rpcd
+ENUMERATED = 12  # most hidden units whose states are summed while variances are learned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +138,7 @@ class Request:
         only=When(PAIRS, ALGORITHM_OF_PAIRS),
         help="Gradient: cd (contrastive divergence), pcd (persistent chains), rpcd (pcd with restarts at rows), fpcd (pcd with fast "
         "weights), pt (parallel tempering), tap (TAP mean field), pseudo-likelihood or exact. auto: rpcd for up to 32 hidden two-state "
-        "units, pt for words, else cd.",
+        "units, pt for words, exact for --learn-variances with up to 12 hidden units, else cd.",
     )
     steps: int = option(
         whole(1), default=1, group=LEARNING, only=CHAINS, help="Gibbs sweeps per update (the k of CD-k); with tap, fixed-point iterations."
@@ -420,7 +421,7 @@ class Request:
         return [name for name in NOT_ASKED if not (isinstance(typed, list) and name in typed)] if settled else ()
 
     def _suitable_algorithm(self) -> str:
-        """Return the default algorithm: rpcd, or pt for words, where experiments found it best and no option requires cd."""
+        """Return the default algorithm: rpcd, pt for words or exact for variances, where experiments found it best, else cd."""
         from herdcli.rbm.units import unit_family
 
         other = (self.recurrent, self.pairs, self.labels not in (None, "generative"), self.mean_field != "none")
@@ -428,6 +429,9 @@ class Request:
         units += [] if self.below else [self.visible_units or self.units or "binary"]
         if "words" in units:
             return "cd" if self.mean_field != "none" else "pt"
+        if self.learn_variances and not any(other):
+            few = isinstance(self.hidden, int) and self.hidden <= ENUMERATED and unit_family(units[0]).two_state
+            return "exact" if few and not self.layers else "cd"
         return "rpcd" if not any(other) and all(unit_family(name).two_state for name in units) else "cd"
 
     def resolve_for_columns(self, columns: int, visible: str) -> Request:
@@ -441,7 +445,7 @@ class Request:
         from herdcli.rbm.units import unit_family
 
         most = LADDER[-1] if self.hidden == "auto" else max(self.layers or (self.hidden,))
-        if self.algorithm == "pt":
+        if self.algorithm in ("pt", "exact"):
             return self
         other = most > FEW or columns * most >= WIDE or not unit_family(visible).two_state
         return replace(self, algorithm="cd") if self.suited and other else self

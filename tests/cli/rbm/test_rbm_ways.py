@@ -342,3 +342,18 @@ def test_errors_of_labels_have_a_standard_error_beside_the_commonest_class(run, 
     assert differ * count == pytest.approx(round(differ * count), abs=1e-6)
     assert 0 < abs(gain) < 2 * row["error_gain_se"]
     assert "no better than chance" in row["verdict"]
+
+
+@pytest.mark.parametrize(("hidden", "algorithm", "rate"), [("4", "exact", 0.05), ("13", "cd", 0.005)])
+def test_variances_of_clusters_far_apart_are_learned_by_default(run, tmp_path, hidden, algorithm, rate):
+    """With CD-1 at the rate of other models, deviations shrink and the model ends below independent columns."""
+    random = np.random.default_rng(2)
+    X = (random.normal(size=(3, 3)) * 6)[random.integers(0, 3, 300)] + random.normal(size=(300, 3))
+    np.savetxt(tmp_path / "t.csv", X, delimiter=",", header="a,b,c", comments="")
+    line = ("fit-rbm", "t.csv", "--visible-units", "gaussian", "--learn-variances", "--hidden", hidden)
+    assert run(*line, "-o", "m.h5").code == 0
+    model = artifacts.load("m.h5").value
+    assert (model.algorithm, model.learning_rate) == (algorithm, rate)
+    (row,) = json.loads(run("eval", "m.h5", "--format", "json").out)
+    assert row["log_likelihood"] > row["independent"] + 0.3
+    assert "worse than independent" not in row["verdict"]

@@ -232,7 +232,12 @@ def mean_and_deviation(X: Array, chosen: Array) -> tuple[Array, Array]:
 
 
 def _add_rows(X: Array, chosen: Array, of: Callable[[Array], Array]) -> Array:
-    """Return the sum (d,) of a function of the chosen rows in float64, added one row after the other as `X[chosen].sum(axis=0)` does."""
+    """Return the sum (d,) of a function of the chosen rows in float64, to the bit that of `X[chosen]`, without copying it.
+
+    NumPy adds rows of several columns one after the other, and the entries of one column in pairs.
+    """
+    if X.shape[1] == 1:
+        return np.asarray(of(X[chosen].astype(np.float64)).sum(axis=0))
     total = np.zeros(X.shape[1])
     for rows, block in _row_blocks(X):
         total = np.concatenate([total[None], of(block[chosen[rows]].astype(np.float64))]).sum(axis=0)

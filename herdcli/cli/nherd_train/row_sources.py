@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from herdcli.artifacts.rows.lazy_matrix import LazyMatrix
+from herdcli.numerics.row_selection import SelectedRows
 from herdcli.online.block_sources import MemorySource
 from herdcli.online.example_blocks import DENSE_ROWS
 from herdcli.online.learner_state import HoldoutRule
@@ -16,14 +19,14 @@ if TYPE_CHECKING:
     from herdcli.online.model import Settings
     from herdcli.schema import Array
 
+LARGE = 1 << 26  # bytes of rows from which no copy is made
 TRIAL_ROWS = 100  # rows per step of --dry-run, which tries some steps and not all rows
 
 
 def memory_source(session: Session, rows: ClassificationRows, chosen: Array, settings: Settings) -> MemorySource:
     """Return a source of some of the rows.  chosen  a mask (n,) bool or row numbers."""
-    every = chosen.dtype == bool and bool(chosen.all())  # then the rows are not copied; the learner copies the blocks that it changes
     return MemorySource(
-        rows.X.taken(chosen) if isinstance(rows.X, LazyMatrix) else rows.X if every else rows.X[chosen],
+        _chosen_rows(rows.X, chosen),
         rows.y[chosen],
         weight=None if rows.weight is None else rows.weight[chosen],
         passes=settings.passes,
@@ -32,6 +35,15 @@ def memory_source(session: Session, rows: ClassificationRows, chosen: Array, set
         rows=min(TRIAL_ROWS, rows_per_block(settings)) if session.dry_run else rows_per_block(settings),
         holdout=heldout_rule(settings),
     )
+
+
+def _chosen_rows(X: Any, chosen: Array) -> Any:
+    """Return some rows of X; many rows are copied in blocks, when the learner reads them."""
+    if isinstance(X, LazyMatrix):
+        return X.taken(chosen)
+    if isinstance(X, np.ndarray) and X.nbytes >= LARGE:
+        return X if chosen.dtype == bool and chosen.all() else SelectedRows(X, np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
+    return X[chosen]
 
 
 def heldout_rule(settings: Settings) -> HoldoutRule:

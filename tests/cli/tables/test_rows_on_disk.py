@@ -15,6 +15,8 @@ import pytest
 from herdcli.artifacts import process_limits
 from herdcli.artifacts.rows import lazy_matrix, row_groups
 from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.nherd_train import row_sources
+from herdcli.numerics.row_selection import SelectedRows
 
 SMALL = """import os, resource, sys
 child = os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:])
@@ -164,3 +166,17 @@ def test_rows_of_a_regression_stay_on_disk_from_a_gibibyte_on(run, monkeypatch, 
     assert run(name, "rows.parquet", *options, "-o", "disk.h5").code == 0
     assert [each is not None for each in kept] == [False, stays]
     assert Path("memory.h5").read_bytes() == Path("disk.h5").read_bytes()
+
+
+@pytest.mark.parametrize("options", [["--split", "1,0,0"], ["--split", ".6,.2,.2", "--shuffle"], ["--passes", "3", "--weights", "w"]])
+def test_many_rows_are_learned_without_a_copy_and_with_the_same_bytes(run, monkeypatch, options):
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"], file["w"], file["split"] = X.astype(np.float32), (SCORE > 0).astype(np.int64), WEIGHT, SPLIT
+    selected: list[object] = []
+    monkeypatch.setattr(row_sources, "SelectedRows", lambda *words: selected.append(words) or SelectedRows(*words))
+    for large, name in ((1 << 26, "copied.h5"), (0, "chosen.h5")):
+        monkeypatch.setattr(row_sources, "LARGE", large)
+        ended = run("nherd-train", "rows.h5", *options, "-o", name)
+        assert ended.code == 0, ended.err
+    assert len(selected) == (options != ["--split", "1,0,0"])
+    assert Path("copied.h5").read_bytes() == Path("chosen.h5").read_bytes()

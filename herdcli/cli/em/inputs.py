@@ -16,6 +16,7 @@ from herdcli.cli.frame.rows.column_order import weighted_rows
 from herdcli.em.model_table import TABLE
 from herdcli.errors import DataError, HerdError
 from herdcli.numerics.block_statistics import require_weights
+from herdcli.numerics.row_selection import row_slices
 from herdcli.records import dataclass
 from herdcli.splits import TEST
 
@@ -106,7 +107,7 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
     test = np.flatnonzero(split == TEST)
     if isinstance(data.X, LazyMatrix):
         test = on_disk.held(session, test, data.X.shape[1])
-    holdout = np.asarray(data.X[test], dtype=np.float64) if len(test) else None  # read first; the others use the memory left
+    holdout = _copy_rows(data.X, test) if len(test) else None  # read first; the others use the memory left
     training = table(0, known)
     if training is None:
         raise DataError("has no rows in split 0 to learn from")
@@ -118,6 +119,14 @@ def _split_rows(session: Session, artifact: Artifact, request: Request) -> FitRo
         feature_names=data.feature_names,
         class_names=names if y is not None else None,
     )
+
+
+def _copy_rows(X: Array, chosen: Array) -> Array:
+    """Return some rows of a matrix (n, D) in float64, read in blocks."""
+    found = np.empty((len(chosen), X.shape[1]))
+    for rows in row_slices(found):
+        found[rows] = X[chosen[rows]]
+    return found
 
 
 def requested_labels(data: Dataset, request: Request) -> tuple[Array | None, list[str] | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def memory_source(session: Session, rows: ClassificationRows, chosen: Array, set
     )
 
 
-def _chosen_rows(X: Any, chosen: Array) -> Any:
+def _chosen_rows(X: Array | LazyMatrix, chosen: Array) -> Array | LazyMatrix | SelectedRows:
     """Return some rows of X; many rows are copied in blocks, when the learner reads them."""
     if isinstance(X, LazyMatrix):
         return X.taken(chosen)

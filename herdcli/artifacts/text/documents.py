@@ -8,13 +8,18 @@ import io
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from herdcli.artifacts.byte_sources import open_source
+from herdcli.artifacts.text.text_encodings import guess_encoding
+from herdcli.dialect import current_dialect
 from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -27,7 +32,10 @@ DELIMITERS = ",;\t|"
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus of n documents, with their labels and splits if they have them, and their source."""
+    """A corpus of n documents, with their labels and splits if they have them, and their source.
+
+    notes  on what was converted or is not used.
+    """
 
     texts: list[str]
     labels: list[str] | None
@@ -35,6 +43,7 @@ class Corpus:
     name: str
     sha256: str
     size: int
+    notes: tuple[str, ...] = ()
 
 
 def read(path: str, column: str, label: str | None, *, labelled: bool) -> Corpus:
@@ -45,7 +54,11 @@ def read(path: str, column: str, label: str | None, *, labelled: bool) -> Corpus
         with source.reader() as stream:
             raw = stream.read()
         table = _read_columns(raw, source.name)
-        return _corpus_from_table(table, column, label, source.name, source.sha256, len(raw), labelled=labelled)
+        corpus = _corpus_from_table(table, column, label, source.name, source.sha256, len(raw), labelled=labelled)
+        if source.encoding is None:
+            return corpus
+        decoded = f"read as {source.encoding}, since it is not UTF-8 (--encoding declares another)"
+        return replace(corpus, notes=(decoded, *corpus.notes))
 
 
 def _corpus_from_table(
@@ -64,8 +77,17 @@ def _corpus_from_table(
         raise DataError(f"document {labels.index('') + 1} has no label", where=name, hint="give it a label, or remove the document")
     if labels is None and labelled:
         raise DataError("has no column of labels", where=name, hint="--label COLUMN names it")
-    parts = next((table[each] for each in SPLITS if each in table and each not in (column, own)), None)
-    return Corpus(texts, labels, None if parts is None else _parse_parts(parts), name, sha256, size)
+    parts = next((each for each in SPLITS if each in table and each not in (column, own)), None)
+    split = None if parts is None else _parse_parts(table[parts])
+    notes = []
+    if empty := sum(not text.strip() for text in texts):
+        notes.append(f"no text in {empty} of {len(texts)} documents")
+    if parts is not None and split is None:
+        notes.append(f"column '{parts}' is no split, because it has values other than train, valid, test or 0, 1, 2")
+    used = {column, own, parts if split is not None else None}
+    if others := [each for each in table if each not in used]:
+        notes.append(f"{len(texts)} documents, {len(table)} columns; not used: {', '.join(others[:12])}{' …' if len(others) > 12 else ''}")
+    return Corpus(texts, labels, split, name, sha256, size, tuple(notes))
 
 
 def _cell_text(cell: Any) -> str:
@@ -139,18 +161,56 @@ def _read_folder(path: str, *, labelled: bool) -> Corpus:
     files = sorted(each for each in root.rglob("*.txt") if each.is_file() and not each.name.startswith("."))
     if not files:
         raise DataError("has no .txt files", where=path, hint="one folder for each class, with a file for each document")
-    running, texts, labels, parts, size = hashlib.sha256(), [], [], [], 0
+    above = {each: each.relative_to(root).parts[:-1] for each in files}
+    parted = any(len(folders) > 1 and folders[0].lower() in PARTS for folders in above.values())
+    parts = {each: PARTS.get(folders[0].lower()) if parted and folders else None for each, folders in above.items()}
+    classes = {each: "/".join(folders if parts[each] is None else folders[1:]) for each, folders in above.items()}
+    outside = [each for each in files if not classes[each]]
+    notes = []
+    if outside and len(outside) < len(files):
+        listed = ", ".join(str(each.relative_to(root)) for each in outside[:3]) + (" …" if len(outside) > 3 else "")
+        notes.append(f"left out {_count(len(outside), '.txt file')} outside the folders of classes: {listed}")
+        files = [each for each in files if classes[each]]
+    elif outside and labelled:
+        raise DataError(f"{outside[0].name} is not in the folder of a class", where=path, hint="one folder for each class")
+    if parted and (apart := [each for each in files if parts[each] is None]):
+        what = f"{apart[0].relative_to(root)} is beside the folders of the splits, such as train and test"
+        raise DataError(what, where=path, hint="move it into one of them, or remove it")
+    running, texts, size, encodings = hashlib.sha256(), [], 0, Counter[str]()
     for each in files:
-        raw, above = each.read_bytes(), each.relative_to(root).parts[:-1]
+        raw = each.read_bytes()
         running.update(f"{each.relative_to(root)} {len(raw)}\n".encode("utf-8", "surrogateescape"))
         running.update(raw)
         size += len(raw)
-        texts.append(raw.decode("utf-8", "replace"))
-        part = PARTS.get(above[0].lower()) if len(above) > 1 else None
-        parts.append(part)
-        labels.append("/".join(above if part is None else above[1:]))
-    if labelled and "" in labels:
-        raise DataError(f"{files[labels.index('')].name} is not in the folder of a class", where=path, hint="one folder for each class")
-    known = [part for part in parts if part is not None]
-    split = np.array(known, dtype=np.uint8) if len(known) == len(parts) else None
-    return Corpus(texts, labels if any(labels) else None, split, path, running.hexdigest(), size)
+        text, encoding = _decode(raw)
+        texts.append(text)
+        encodings[encoding] += 1
+    notes += filter(None, (_conversion(encoding, count) for encoding, count in sorted(encodings.items())))
+    if empty := sum(not text.strip() for text in texts):
+        notes.append(f"no text in {empty} of {len(texts)} documents")
+    split = np.array([parts[each] for each in files], dtype=np.uint8) if parted else None
+    labels = [classes[each] for each in files]
+    return Corpus(texts, labels if any(labels) else None, split, path, running.hexdigest(), size, tuple(notes))
+
+
+def _decode(raw: bytes) -> tuple[str, str]:
+    """Return the text of a file and its encoding: the declared one, UTF-8, a guessed one, or "damaged" for UTF-8 with faults."""
+    declared = current_dialect().encoding
+    for encoding in (declared,) if declared else ("utf-8-sig", guess_encoding(raw)):
+        with suppress(UnicodeError):
+            if encoding is not None:
+                return raw.decode(encoding).removeprefix("\ufeff"), encoding
+    return raw.decode(declared or "utf-8-sig", "replace"), "damaged"
+
+
+def _conversion(encoding: str, count: int) -> str:
+    """Return the note on a number of files in an encoding; empty for UTF-8 and for a declared one."""
+    if encoding == "damaged":
+        return f"lost characters of {_count(count, 'file')} in another encoding (--encoding declares one)"
+    if encoding in ("utf-8-sig", current_dialect().encoding):
+        return ""
+    return f"read {_count(count, 'file')} as {encoding}, not UTF-8 (--encoding declares another)"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -12,6 +12,8 @@ from pyarrow import parquet
 
 from herdcli import fast
 from herdcli.artifacts import load
+from herdcli.artifacts.text import documents
+from herdcli.errors import DataError
 from herdcli.online.text.documents import Documents, count_words
 
 SPORT, SPACE = ["ball", "goal", "team", "match", "referee", "coach"], ["orbit", "moon", "rocket", "launch", "Mars", "probe"]
@@ -135,3 +137,62 @@ def test_what_is_no_table_of_documents_is_refused_in_a_line(herd, tmp_path, cont
     (tmp_path / "d.csv").write_text(content)
     refused = herd("nherd-train", "d.csv", *options, "-o", "m.h5")
     assert (refused.code, refused.err.splitlines()[0]) == (code, f"herd nherd-train: {says}")
+
+
+def put(path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def test_every_file_of_a_folder_is_accounted_for(tmp_path):
+    """As in the corpus of film reviews: lists of addresses lie beside the folders of the classes."""
+    for part in ("train", "test"):
+        for label in ("neg", "pos"):
+            put(tmp_path / part / label / "0.txt", f"{part} {label} na\u00efve".encode())
+    put(tmp_path / "train" / "urls.txt", b"http")
+    put(tmp_path / "readme.txt", b"about")
+    put(tmp_path / "train" / "pos" / "1.txt", "\ufeffcaf\u00e9 noir".encode("utf-16"))
+    put(tmp_path / "train" / "pos" / "2.txt", "caf\u00e9 au lait".encode("latin-1"))
+    put(tmp_path / "train" / "pos" / "3.txt", b"\xef\xbb\xbfmarked")
+    put(tmp_path / "train" / "pos" / "4.txt", b"")
+    found = documents.read(str(tmp_path), "text", None, labelled=True)
+    assert found.texts == [
+        "test neg na\u00efve",
+        "test pos na\u00efve",
+        "train neg na\u00efve",
+        "train pos na\u00efve",
+        "caf\u00e9 noir",
+        "caf\u00e9 au lait",
+        "marked",
+        "",
+    ]
+    assert found.labels == ["neg", "pos", "neg", *["pos"] * 5]
+    assert found.split.tolist() == [2, 2, *[0] * 6]
+    assert found.notes == (
+        "left out 2 .txt files outside the folders of classes: readme.txt, train/urls.txt",
+        "read 1 file as latin-1, not UTF-8 (--encoding declares another)",
+        "read 1 file as utf-16, not UTF-8 (--encoding declares another)",
+        "no text in 1 of 8 documents",
+    )
+    put(tmp_path / "more" / "pos" / "0.txt", b"beside")
+    with pytest.raises(DataError, match=r"more/pos/0\.txt is beside the folders of the splits"):
+        documents.read(str(tmp_path), "text", None, labelled=True)
+
+
+def test_a_class_may_be_called_test(tmp_path):
+    put(tmp_path / "test" / "0.txt", b"one")
+    put(tmp_path / "ham" / "0.txt", b"two")
+    found = documents.read(str(tmp_path), "text", None, labelled=True)
+    assert (found.labels, found.split, found.notes) == (["ham", "test"], None, ())
+
+
+def test_columns_and_documents_without_a_use_are_reported(tmp_path):
+    put(tmp_path / "d.csv", "text,title,part,y\ncaf\u00e9,a,train,u\n,b,rest,v\n".encode("latin-1"))
+    found = documents.read(str(tmp_path / "d.csv"), "text", None, labelled=True)
+    assert (found.texts, found.split) == (["caf\u00e9", ""], None)
+    assert found.notes == (
+        "read as latin-1, since it is not UTF-8 (--encoding declares another)",
+        "no text in 1 of 2 documents",
+        "column 'part' is no split, because it has values other than train, valid, test or 0, 1, 2",
+        "2 documents, 4 columns; not used: title, part",
+    )

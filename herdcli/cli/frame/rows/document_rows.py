@@ -36,6 +36,8 @@ def open_documents(
     """Return the documents of a file or folder as rows of word counts, weighted as in `how`.  names: as in `documents.count_words`."""
     session.refuse_stdin_twice(path)
     corpus = documents.read(path, how.column, label, labelled=labelled)
+    for note in corpus.notes:
+        session.console.note(f"{corpus.name}: {note}")
     X = how.weighted(count_words(corpus.texts, how, names))
     classes = None if corpus.labels is None else sorted(set(corpus.labels))
     y = None

@@ -191,6 +191,8 @@ def _exit_code(label: str, error: BaseException) -> int:
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else label
         message = _unknown_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+        if not isinstance(error, click.MissingParameter):  # whose message lists choices in lines of their own
+            message = escape_text(message)
         hint = _needed(error) if isinstance(error, click.MissingParameter) else None
         return _fail(command, message, hint or (None if "--help" in message else f"try '{command} --help'"), 2)
     if isinstance(error, click.ClickException):

@@ -19,8 +19,11 @@ def written_pairs(text: str) -> list[tuple[str, str]] | None:
     if text.lstrip().startswith("{"):
         return _pairs_of_object(text)
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    head = [name.strip().lower() for name in next(csv.reader(lines[:1]), [])]
-    return _pairs_of_table(lines, head) if VARIABLE in head and STATE in head else None
+    try:
+        head = [name.strip().lower() for name in next(csv.reader(lines[:1]), [])]
+        return _pairs_of_table(lines, head) if VARIABLE in head and STATE in head else None
+    except csv.Error as error:
+        raise DataError(f"the table of evidence cannot be read ({error})", hint="close every quote") from None
 
 
 def _pairs_of_object(text: str) -> list[tuple[str, str]]:

@@ -51,3 +51,22 @@ def test_no_name_or_label_steers_the_terminal(herd: Callable, write: Callable, t
         assert not re.search("^fit-rbm: done", shown, re.MULTILINE), line
         if "json" in line:
             assert json.loads(ended.out)[0]["file"] == evil
+
+
+@pytest.mark.parametrize("line", [["fit-rbm", "rows.csv", "--hidden", "1\nhint: x"], ["convert", "--x\nhint: y"], ["a\nhint: z"]])
+def test_an_argument_with_a_line_end_stays_on_its_line(run: Callable, line: list[str]) -> None:
+    ended = run(*line)
+    assert ended.code == 2
+    assert "\\nhint: " in ended.err
+    assert not re.search("^hint: [xyz]", ended.err, re.MULTILINE)
+
+
+def test_columns_with_a_line_end_are_quoted(run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text('"a\nb",c\n1,2\n3,4\n')
+    ended = run("convert", "rows.csv", "--columns", "a\nb", "-o", "x.h5")
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
+    assert "put names with line ends in double quotes" in ended.err
+    assert run("convert", "rows.csv", "--columns", '"a\nb"', "-q", "-o", "x.csv").code == 0
+    assert Path("x.csv").read_text() == '"a\nb"\n1\n3\n'

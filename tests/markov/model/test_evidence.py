@@ -7,6 +7,7 @@ import pytest
 from herdcli.errors import DataError
 from herdcli.markov.formats import network_formats as formats
 from herdcli.markov.formats.evidence import EXPECTED, find_variable, parse_assignment, read_evidence
+from herdcli.markov.formats.evidence_tables import written_pairs
 from herdcli.markov.model.variable_names import split_names
 
 NAMES = """network n {}
@@ -156,3 +157,9 @@ def test_names_with_blanks_without_quotes_as_pgmpy_writes_them():
 def test_first_error_of_a_file_with_blanks_in_names():
     with pytest.raises(DataError, match=r"^line 3: '2' where '\{' is expected$"):
         formats.read_network("network n {}\n\nvariable y 2 { type discrete [ 2 ] { a, b }; }\nprobability ( y 2 ) { table 0.3; }\n", "bif")
+
+
+@pytest.mark.parametrize("text", ['variable,state\n"a,1\n', 'variable,state\n"a"b,1\n'])
+def test_a_damaged_table_of_evidence_is_refused(text):
+    with pytest.raises(DataError, match=r"^the table of evidence cannot be read \("):
+        written_pairs(text)

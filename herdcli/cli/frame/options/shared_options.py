@@ -65,7 +65,10 @@ def _format_size(size: int) -> str:
 
 
 def _parse_columns(text: str) -> tuple[str, ...]:
-    names = tuple(cell.strip() for cell in next(csv.reader([text], skipinitialspace=True), []) if cell.strip())
+    try:
+        names = tuple(cell.strip() for cell in next(csv.reader([text], skipinitialspace=True), []) if cell.strip())
+    except csv.Error as error:  # a line end outside of quotes, or a name longer than csv takes
+        raise ValueError(f"is not a list of names ({error}); put names with line ends in double quotes") from None
     if not names:
         raise ValueError("names no column")
     return names

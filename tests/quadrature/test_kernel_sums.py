@@ -174,3 +174,13 @@ def test_points_packed_in_blocks_are_those_packed_at_once(monkeypatch, name):
     whole = make_evaluator(kernel, points).packed(points)
     monkeypatch.setattr(point_sums, "PACKED_BLOCK", 21)
     assert make_evaluator(kernel, points).packed(points).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_squares_in_blocks_are_those_at_once(monkeypatch, d):
+    columns = np.random.default_rng(0).standard_normal((d, 1600))
+    whole = 0.5 * np.square(columns).sum(axis=0)
+    monkeypatch.setattr(kernel_sums, "GENERIC_BLOCK", 500)
+    assert kernel_sums._half_squares(columns).tobytes() == whole.tobytes()
+    single = columns.astype(np.float32)
+    assert kernel_sums._half_squares(single).tobytes() == (0.5 * np.square(single, dtype=np.float64).sum(axis=0)).tobytes()

@@ -191,7 +191,7 @@ class GaussianTiles:
         centre = rows.mean(axis=0)
         self.right = GaussianPoints(kernel, rows, centre=centre, dtype=dtype)
         self.left = self.right if points is rows else GaussianPoints(kernel, points, centre=centre, dtype=dtype)
-        halves = [0.5 * np.square(side.columns, dtype=np.float64).sum(axis=0) for side in (self.left, self.right)]
+        halves = [_half_squares(side.columns) for side in (self.left, self.right)]
         self.far = [half > (60.0 if dtype == np.float64 else 28.0) for half in halves]
         # factors of the finished sums, left and right; 1 for far rows, whose kernel values are complete
         self.factors = [np.where(far, 1.0, exact_arithmetic.exp2(-half)) for far, half in zip(self.far, halves, strict=True)]
@@ -210,6 +210,14 @@ class GaussianTiles:
         factors = self.factors[0][rows], self.factors[1][wide]
         down, across = near.products(*factors) if not far[0].any() and not far[1].any() else _combine_tile_parts(near, *far, *factors)
         return down, across[: columns.stop - columns.start] if both else None
+
+
+def _half_squares(columns: Array) -> Array:
+    """Return ½|x|² (n,) of points in columns (d, n), in blocks of the points."""
+    halves, step = np.empty(columns.shape[1]), LANES * max(1, GENERIC_BLOCK // (LANES * max(1, len(columns))))
+    for start in range(0, len(halves), step):
+        halves[start : start + step] = 0.5 * np.square(columns[:, start : start + step], dtype=np.float64).sum(axis=0)
+    return halves
 
 
 def _combine_tile_parts(

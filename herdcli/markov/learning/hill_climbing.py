@@ -2,8 +2,8 @@
 
 A step adds, removes or reverses one edge.  A score is a sum over families, so a change needs the scores of one or two families,
 and all others are cached.  With a tabu list the search continues when no change is better.  It makes the best change of edges that were
-not changed recently, and the best graph of all is the answer.
-Source: Heckerman, Geiger & Chickering (1995), sec. 4; Glover (1989) for tabu lists; Koller & Friedman (2009), sec. 18.4.3.
+not changed recently, or one that gives a better graph than any before (aspiration).  The best graph of all is the answer.
+Source: Heckerman, Geiger & Chickering (1995), sec. 4; Glover (1989) for tabu lists and aspiration; Koller & Friedman (2009), sec. 18.4.3.
 """
 
 from __future__ import annotations
@@ -124,9 +124,14 @@ class HillClimbing:
         """Make the best change, the first of equal ones."""
         edge = state.edge
         changes = self._score_changes(edge)
-        for i, j in state.recent.tolist():
+        if len(state.recent):
+            # Recently changed pairs may only change again if this gives a better graph than any before.
+            recent = np.zeros_like(edge)
+            recent[state.recent[:, 0], state.recent[:, 1]] = True
+            recent |= recent.T
+            needed = state.score.max() - state.score[-1] + LEAST
             for worth in changes:
-                worth[i, j] = worth[j, i] = -np.inf
+                worth[recent & (worth <= needed)] = -np.inf
         tops = [float(worth.max()) for worth in changes]
         gain = max(tops)
         # Scores of equivalent graphs differ only by rounding, which must not decide.

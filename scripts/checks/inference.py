@@ -3,6 +3,8 @@
     python scripts checks/inference --seeds 1000:1065 -o results/inference-verdicts.tsv
     python scripts checks/inference --networks large --seeds 0:24 --algorithms bp,ups,gbp,mean-field,tree-reweighted \
         --second-answer chains -o results/inference-verdicts-large.tsv
+    python scripts checks/inference --seeds 73100:73140 -o results/inference-verdicts-unseen.tsv
+    python scripts checks/inference --summary results/inference-verdicts*.tsv -o results/inference-verdicts.md
 
 Networks have three to nine variables of one to four states, factors of up to four variables, zeros in some and evidence on up to two.  A
 row of the table is an algorithm: how many answers are within .01 of the exact marginals, between, and off by more than .1, and how many
@@ -43,6 +45,19 @@ HEADER = (
     "algorithm", "second_answer", "answers", "refused", "near", "near_ok", "between", "between_ok", "far", "far_ok", "run_seconds",
     "check_seconds",
 )  # fmt: skip
+PAGE = """<!-- made by scripts/checks/inference.py --summary -->
+
+# Verdicts on approximate inference
+
+How many answers are off by more than .1 from the exact marginals, by .01 to .1, or less, and how many of each are called `ok`. The last
+columns have the CPU time of a check, and that of all checks over that of all runs, start-up not included.
+
+| table | algorithms | second answer by | answers | above .1 | `ok` | between | `ok` | within .01 | `ok` | a check | share |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+{lines}
+
+Seeds 1000 to 1064 were used to develop the checks; those of `inference-verdicts-unseen` were not.
+"""
 
 
 def random_network(seed: int) -> tuple[network.Network, dict[int, int]]:
@@ -135,6 +150,21 @@ def measured(algorithm: str, seeds: Sequence[int], exactly: bool, large: bool) -
     }  # fmt: skip
 
 
+def summary(tables: Sequence[Path]) -> str:
+    """The page on some tables: a row for each table and kind of second answer."""
+    lines = []
+    for path in tables:
+        rows = [dict(zip(HEADER, line.split("\t"), strict=True)) for line in path.read_text().splitlines()[1:]]
+        for way in dict.fromkeys(row["second_answer"] for row in rows):
+            own = [row for row in rows if row["second_answer"] == way]
+            total = {name: math.fsum(float(row[name]) for row in own) for name in HEADER[2:]}
+            cells = [f"[{path.stem}]({path.name})", f"{len(own)}", way]
+            cells += [f"{total[name]:.0f}" for name in ("answers", "far", "far_ok", "between", "between_ok", "near", "near_ok")]
+            cells += [f"{1e3 * total['check_seconds'] / total['answers']:.1f} ms", f"{total['check_seconds'] / total['run_seconds']:.2f}"]
+            lines.append(f"| {' | '.join(cells)} |")
+    return PAGE.format(lines="\n".join(lines))
+
+
 def main() -> int:
     """Measure, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,8 +172,12 @@ def main() -> int:
     parser.add_argument("--seeds", default="1000:1065")
     parser.add_argument("--second-answer", choices=["exact", "chains", "both"], default="both")
     parser.add_argument("--algorithms", default="")
+    parser.add_argument("--summary", type=Path, nargs="+", default=[], help="tables to write a page about, instead of measuring")
     parser.add_argument("-o", "--output", default="-")
     asked = parser.parse_args()
+    if asked.summary:
+        Path(asked.output).write_text(summary(asked.summary))
+        return 0
     first, last = map(int, asked.seeds.split(":"))
     names = asked.algorithms.split(",") if asked.algorithms else [a for a in TABLE if a not in {*EXACT, *able("needed")}]
     ways = {"exact": (True,), "chains": (False,), "both": (True, False)}[asked.second_answer]

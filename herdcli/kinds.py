@@ -135,6 +135,7 @@ KINDS: dict[str, Kind] = {
                 "dead units",
                 "not reliable",
                 "worse than majority",
+                "worse than naive Bayes",
                 "no better than chance",
             ),
             findings="herdcli.evaluation.verdicts.rbm_findings",

@@ -1,4 +1,4 @@
-"""Shrinkage of correlations towards 0 by the share of their squares that is noise, with a share estimated from the rows.
+"""Correlations of columns: those of copies, and their shrinkage towards 0 by the share of their squares that is noise.
 
 Source: Schäfer & Strimmer (2005), target D, with the variance of a correlation by normal theory.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from herdcli.schema import Array
+
+EXACT = 1e-12  # by which a correlation of copies may differ from 1
 
 
 def correlations(covariance: Array) -> Array:
@@ -28,3 +30,9 @@ def kept_share(covariance: Array, rows: float) -> float:
     pairs = np.outer(varies, varies) & ~np.eye(len(varies), dtype=bool)
     noise, total = float((np.square(1.0 - squares) * pairs).sum()) / max(rows - 1.0, 1.0), float(squares.sum())
     return 1.0 - min(1.0, noise / total) if total > 0 else 0.0
+
+
+def copied_columns(covariance: Array) -> list[tuple[int, int]]:
+    """Return pairs (i, j), i < j, of columns whose correlation is 1 or −1 but for rounding; each column is at most once second."""
+    first, second = np.nonzero(np.triu(np.abs(correlations(covariance)) > 1.0 - EXACT))
+    return [(i, j) for i, j in zip(first.tolist(), second.tolist(), strict=True) if i == first[second == j].min()]

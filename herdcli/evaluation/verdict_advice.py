@@ -13,6 +13,7 @@ ADVICE = {
     "overfits": "fewer units or components, a penalty, or more rows",
     "dead units": "a lower --learning-rate, or fewer --hidden",
     "worse than majority": "check that the labels belong to the rows; another --learning-rate, --C or --epochs",
+    "worse than naive Bayes": "fewer --hidden, more rows or epochs, or a lower --learning-rate",
     "worse than nearest centroid": "more rows or passes, a penalty, --scale standard, or a simpler model",
     "worse than a linear model": "more rows or passes, a penalty, --scale standard, or herd regress --l2 0.01",
     "no better than chance": "check that the labels belong to the rows; scale the columns",

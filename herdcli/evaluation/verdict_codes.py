@@ -20,6 +20,7 @@ CODES = {
     "worse than baseline": "worse_than_baseline",
     "worse than the mean": "worse_than_the_mean",
     "worse than majority": "worse_than_majority",
+    "worse than naive Bayes": "worse_than_naive_bayes",
     "worse than nearest centroid": "worse_than_nearest_centroid",
     "worse than a linear model": "worse_than_a_linear_model",
     "worse than persistence": "worse_than_persistence",

@@ -71,7 +71,7 @@ LOSSES = frozenset(
     {
         "worse than independent", "worse than one Gaussian", "worse than baseline", "worse than the mean", "worse than majority",
         "worse than random", "worse than whitening", "worse than correlation", "worse than nearest centroid", "worse than a linear model",
-        "no better than chance", "impossible rows", "learned nothing",
+        "worse than naive Bayes", "no better than chance", "impossible rows", "learned nothing",
     }
 )  # fmt: skip
 FINITE = ("log_likelihood", "objective", "moment_gap", "weight_norm", "reconstruction", "log_loss", "mmd")
@@ -121,8 +121,16 @@ def rbm_findings(row: Row, value: Any) -> list[str]:
     if not unreliable and own is not None and gap is not None and is_overfitted(own, own + gap, base):
         findings.append("overfits")
     share = dead_unit_share(value)
-    findings += ["dead units" if share is not None and share > STILL else None, _majority_finding(row)]
+    findings += ["dead units" if share is not None and share > STILL else None, _majority_finding(row), _naive_bayes_finding(row)]
     return _all_findings(findings, judged=own is not None or classes)
+
+
+def _naive_bayes_finding(row: Row) -> str | None:
+    """Compare errors with those of independent columns for each class; a difference within ERRORS standard errors is none."""
+    error, alone, spread = row.get("error"), row.get("error_independent"), row.get("error_independent_gain_se")
+    if error is None or alone is None or spread is None:
+        return None
+    return "worse than naive Bayes" if error - alone > max(ERRORS * spread, FEW_ERRORS) else None
 
 
 def _rbm_loss_finding(row: Row, value: Any, *, classes: bool) -> str | None:

@@ -186,3 +186,12 @@ def test_the_standard_error_of_errors_is_of_the_same_rows():
     gain = (zero - wrong) / b
     least, most = (np.sqrt((zero - 2 * wrong) / b - gain**2) if zero > 2 * wrong else 0.0), np.sqrt((zero + wrong) / b - gain**2)
     assert least <= found["error_gain_se"] * np.sqrt(b - 1) <= most
+
+
+@pytest.mark.parametrize(
+    ("error", "spread", "finding"), [(0.10, 0.01, None), (0.13, 0.02, None), (0.15, 0.02, "worse than naive Bayes"), (0.104, 0.0, None)]
+)
+def test_models_of_classes_are_held_to_independent_columns_for_each(error, spread, finding):
+    row = {"error": error, "error_independent": 0.1, "error_independent_gain_se": spread}
+    assert verdicts._naive_bayes_finding(row) == finding
+    assert verdicts._naive_bayes_finding({"error": error}) is None

@@ -1,4 +1,4 @@
-"""Messages of `herd em` about variances that were raised to their floors."""
+"""Messages of `herd em` about constant and copied columns, and about variances that were raised to their floors."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ def warn_of_constant_columns(console: Console, variance: Array, names: list[str]
         else:
             console.note(f"{few}, without influence on the fit; {its} taken to be {least:.3g}")
     return len(flat)
+
+
+def warn_of_copied_columns(console: Console, pairs: list[tuple[int, int]], names: list[str] | None) -> None:
+    """Warn about pairs of columns, by their numbers, that are copies of each other in other units."""
+    if pairs:
+        listed = ", ".join(" and ".join(f"'{names[d]}'" if names else str(d) for d in pair) for pair in pairs[:LISTED])
+        more, last = (", …" if len(pairs) > LISTED else ""), pairs[0][1]
+        leave = f"--drop {names[last]} leaves one out" if names else "leave one out"
+        console.warn(f"columns {listed}{more} are copies of each other, so likelihoods count them twice; {leave}")
 
 
 def warn_of_variance_floors(console: Console, many: int, what: str, floor: float | None, why: str) -> None:

@@ -63,6 +63,7 @@ def _summarize(value: Made, search: SearchResult, request: Request) -> str:
 def _warn_of_result(session: Session, value: Made, search: SearchResult, request: Request) -> None:
     """Warn about variances at their floors, an end before convergence, and a best size at the end of the range."""
     from herdcli.em.artifacts import Clusters, FactorModel, Mixture
+    from herdcli.em.correlation_shrinkage import copied_columns
     from herdcli.numerics.factor_model import identifiable_factors
 
     if isinstance(value, Clusters) and len(value.centre) < search.size:
@@ -81,6 +82,8 @@ def _warn_of_result(session: Session, value: Made, search: SearchResult, request
         flat = floored_variances.warn_of_constant_columns(
             session.console, known.base_variance, known.feature_names, value.floor, bayes=request.bayes
         )
+        if known.base_full is not None:
+            floored_variances.warn_of_copied_columns(session.console, copied_columns(known.base_full), known.feature_names)
         _warn_of_floored_variances(session, value, many - flat * value.floors_of_a_column, search.size, request)
     if isinstance(value, Mixture) and request.bayes and value.occupied_components < search.size:
         session.console.note(f"{value.occupied_components} of {search.size} components hold rows; the others are empty")

@@ -79,7 +79,7 @@ def _leading_figures(row: Row) -> Iterator[str]:
     owned |= {error for own, error in relations.ERRORS.items() if row.get(own) is not None}
     owned |= {end for own, ends in relations.INTERVALS.items() if row.get(own) is not None for end in ends}
     if relations.owner_gain(row):
-        owned |= {"gain", "gain_se", "gaussian_gain_se", "linear_gain_se", "error_gain_se"}
+        owned |= {"gain", "gain_se", "gaussian_gain_se", "linear_gain_se", "error_gain_se", "error_independent_gain_se"}
     for name in relations.main_first(row):
         if name not in ("file", "kind", "verdict") and name not in owned and row.get(name) is not None:
             yield name

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from herdcli.cli.frame.run.session import Session
     from herdcli.rbm.learning.learning_problem import LearningProblem
     from herdcli.rbm.model import RBM
@@ -12,13 +14,28 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 
-def warn_of_rows(session: Session, problem: LearningProblem) -> None:
-    """Warn about constant columns and about a batch size larger than the number of rows."""
+def warn_of_rows(session: Session, problem: LearningProblem, names: Sequence[str] | None = None) -> None:
+    """Warn about constant and equal columns, and about a batch size larger than the number of rows.  names  of the columns."""
     constant = max(int(problem.constant(m).sum()) for m in range(len(problem.rows)))
     if constant:
         where = "all training rows" + (" of a class" if len(problem.rows) > 1 else "")
         session.console.warn(f"{constant} of {problem.rows[0].shape[1]} columns are constant in {where}: their weights stay 0")
+    _warn_of_equal_columns(session, problem, names)
     _warn_of_batch(session, problem.settings, min(map(len, problem.rows)), "training rows")
+
+
+def _warn_of_equal_columns(session: Session, problem: LearningProblem, names: Sequence[str] | None) -> None:
+    """Warn about a pair of equal columns of a single model: independent columns are then a bad baseline."""
+    from herdcli.rbm.learning.learning_problem import equal_columns
+
+    pairs = equal_columns(problem.rows[0]) if len(problem.rows) == 1 else []
+    if pairs:
+        first, second = (names[j] if names else str(j + 1) for j in pairs[0])
+        more = f", and so are {len(pairs) - 1} more" if len(pairs) > 1 else ""
+        session.console.warn(
+            f"columns {first} and {second} are equal in all training rows{more}: what the model gains over independent columns may be "
+            f"the copy alone; --drop {second} leaves it out"
+        )
 
 
 def warn_of_pairs(session: Session, settings: Settings, varies: Array, pairs: int) -> None:

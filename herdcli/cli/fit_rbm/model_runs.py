@@ -88,9 +88,9 @@ def fit_models(session: Session, request: Request) -> None:
     own = problem if len(units) == count else problem.part(units) if units else None
     if own is not None:
         session.require_memory(RBMLearning(own).memory(), f"learning {len(units)} × {rows.X.shape[1]} × {settings.hidden} weights")
-    warn_of_rows(session, problem)
-    parts: list[LearnedModel] = []
     learned: dict[str, object] = rows.reading_record()
+    warn_of_rows(session, problem, getattr(rows, "feature_names", None))
+    parts: list[LearnedModel] = []
     if own is not None:
         parts, more = _learn_models(session, request, groups, own, units, given, away)
         learned |= more

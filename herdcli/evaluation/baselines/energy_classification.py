@@ -7,6 +7,8 @@ Source: Welling (2009), sec. 10.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from herdcli.errors import BadUsage
@@ -62,6 +64,27 @@ def classification_errors(scores: Scores, settings: EvaluationSettings) -> dict[
     y = scores.y[test]
     predicted = class_probabilities(scores, scores.energy[test], settings).argmax(axis=1)
     return errors_beside_majority(predicted != y, y != scores.majority) | {"error_1nn": float(np.mean(scores.nearest[test] != y))}
+
+
+def naive_bayes_errors(
+    scores: Scores, log_likelihood: Array, y: Array, split: Array, settings: EvaluationSettings
+) -> dict[str, float | None]:
+    """Return the error on test rows of independent columns for each class, and the standard error of the gain over it.
+
+    log_likelihood (h, C)  of the held-out rows under the independent columns of each class; y and split (h,) of these rows, with which
+    the scores begin.  They are calibrated on validation rows as the models' energies are; without any, the largest is predicted.
+    error_independent_gain_se  standard error over the test rows of error_independent − error; None for fewer than two rows.
+    """
+    test, alone = split == TEST, replace(scores, energy=-log_likelihood, y=y, split=split)
+    if not test.any():
+        return {}
+    known = (split == VALID).any()
+    found = class_probabilities(alone, alone.energy[test], settings) if known else log_likelihood[test]
+    wrong = found.argmax(axis=1) != y[test]
+    own = class_probabilities(scores, scores.energy[: len(y)][test], settings).argmax(axis=1) != y[test]
+    gain = wrong.astype(np.float64) - own
+    spread = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else None
+    return {"error_independent": float(wrong.mean()), "error_independent_gain_se": spread}
 
 
 def errors_beside_majority(wrong: Array, majority: Array) -> dict[str, float | None]:

@@ -15,13 +15,14 @@ import numpy as np
 from herdcli.algorithm import Watch
 from herdcli.em.variance_floors import FLOOR
 from herdcli.errors import DataError
-from herdcli.evaluation.baselines.energy_classification import classification_errors, errors_beside_majority
+from herdcli.evaluation.baselines.energy_classification import classification_errors, errors_beside_majority, naive_bayes_errors
 from herdcli.evaluation.baselines.gaussian_baseline import log_density, predictive_covariance, predictive_variances
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics.partition_functions import log_partitions
 from herdcli.evaluation.table import Value
 from herdcli.numerics import exact_arithmetic
 from herdcli.numerics.row_selection import row_slices
+from herdcli.numerics.scores import Scores
 from herdcli.numerics.streamed_rows import StreamedRows
 from herdcli.rbm.classification_rbm import log_posterior
 from herdcli.rbm.feature_transform import free_energies
@@ -56,6 +57,8 @@ COLUMNS = (
     "error_1nn",
     "error_majority",
     "error_gain_se",
+    "error_independent",
+    "error_independent_gain_se",
 )
 TRACKED = 0.5  # nats: a tracked log-likelihood with a larger standard error is not reliable
 MOST_OPERATIONS, LEAST_ROWS = 2 * 10**10, 200  # limits of a pseudo-likelihood: rows × D × K
@@ -79,6 +82,8 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     gaussian, gaussian_gain_se  for real columns, the same for one Gaussian of the training rows, full or per column.
     log_likelihood_reverse  with its standard error: the same from reverse annealing, if requested.
     log_likelihood_tracked  with its standard error: the same with log Z tracked along the updates by fit-rbm --track-likelihood.
+    error_independent, error_independent_gain_se  of models of classes: the error of independent columns for each class, calibrated in the
+                       same way, and the standard error over the test rows of what error is below it.
     free_energy_gap    mean free energy of test rows minus that of training rows: the advantage of the training rows.
     With the likelihood `none` only reconstruction, free_energy_gap and errors are computed.
     progress           called with the progress of the annealing.
@@ -96,8 +101,20 @@ def metrics(value: RBM, settings: EvaluationSettings, *, map: Map = map, progres
     if groups and value.labels is not None:
         result |= _label_columns(value, groups[0], map)
     if value.scores is not None:
-        result |= classification_errors(value.scores, settings)
+        result |= classification_errors(value.scores, settings) | _naive_bayes_columns(value, value.scores, settings)
     return result
+
+
+def _naive_bayes_columns(value: RBM, scores: Scores, settings: EvaluationSettings) -> dict[str, Value]:
+    """Return the error of independent columns for each class; nothing if the rows are not in the artifact or not all classes are known."""
+    rows, count = value.holdout, value.count
+    if rows is None or rows.y is None or isinstance(rows.X, StreamedRows) or len(base_rates(value, range(count))) < count:
+        return {}
+    alone = _independent_row_log_likelihoods(value, dict.fromkeys(range(count), rows.X))
+    if alone is None:
+        return {}
+    found = np.stack([np.concatenate(alone[m]) for m in range(count)], axis=1)
+    return dict(naive_bayes_errors(scores, found, rows.y, rows.split, settings))
 
 
 def _label_columns(value: RBM, rows: Array, map: Map) -> dict[str, Value]:

@@ -62,6 +62,8 @@ MEANT = {
     "gabor_r2": "median share of a filter that its Gabor function explains",
     "gabor_share": "share of filters that are well explained (0.7) by a Gabor function",
     "gain": "what log_likelihood is above its baseline",
+    "error_independent": "baseline: share that independent columns for each class (naive Bayes) get wrong",
+    "error_independent_gain_se": "standard error, over rows, of what error is below error_independent",
     "error_gain_se": "standard error, over rows, of what error is below error_majority",
     "gain_se": "standard error of what log_likelihood is above its baseline (for RBMs, above independent)",
     "gallery": "images to find a person among",

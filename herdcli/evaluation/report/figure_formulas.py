@@ -85,6 +85,8 @@ FORMULAS: dict[str, tuple[str, str]] = {
     "error_1nn": ("(1/n) Σ [label of the nearest training row ≠ y]", COMPUTED),
     "error_a": ("(1/n) Σ [ŷ of a ≠ y]", MCNEMAR),
     "error_b": ("(1/n) Σ [ŷ of b ≠ y]", MCNEMAR),
+    "error_independent": ("(1/n) Σ [class of the calibrated log p(v) of independent columns for each class ≠ y]", COMPUTED),
+    "error_independent_gain_se": ("s/√n, s the standard deviation over rows of [naive Bayes ≠ y] − [ŷ ≠ y]", COMPUTED),
     "error_centroid": ("(1/n) Σ [class of the nearest mean ≠ y], columns standardised", COMPUTED),
     "error_linear": ("(1/n) Σ [ŷ of ridge regression on indicators of classes ≠ y]", COMPUTED),
     "error_majority": ("1 − max_c n_c/n", COMPUTED),

@@ -27,6 +27,7 @@ SHARED = 100  # rows from which a minibatch is split into several blocks, for se
 WIDE = 1 << 20  # weights from which an update may process only the active units
 FEW = 0.25  # largest share of columns active anywhere in a minibatch for such updates
 SPARE = 8  # extra rows of working arrays beyond a block's, because each shared block has its own section
+MOST_COMPARED = 1 << 22  # entries of rows whose columns are compared
 
 
 @dataclass(frozen=True)
@@ -234,3 +235,19 @@ class LearningProblem:
             self._scratch.arrays = PhaseScratch.of(min(BLOCK, most) + SPARE * (most >= SHARED), self.rows[0].shape[1], self.settings.hidden)
         arrays: PhaseScratch = self._scratch.arrays
         return arrays
+
+
+def equal_columns(rows: Any) -> list[tuple[int, int]]:
+    """Return pairs (i, j), i < j, of columns that vary and are equal in all rows (n, D); each column is at most once second.
+
+    Sparse rows and more than MOST_COMPARED entries are not compared.
+    """
+    if len(rows) < 2 or len(rows) * rows.shape[1] > MOST_COMPARED or hasattr(rows[:1], "indptr"):
+        return []
+    seen: dict[bytes, int] = {}
+    found: list[tuple[int, int]] = []
+    for j, column in enumerate(np.ascontiguousarray(np.asarray(rows[:]).T)):
+        first = seen.setdefault(column.tobytes(), j)
+        if first != j and (column != column[0]).any():
+            found.append((first, j))
+    return found

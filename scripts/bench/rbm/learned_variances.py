@@ -1,6 +1,6 @@
 """Algorithms and rates for `herd fit-rbm --learn-variances`: the table of docs/rbm.md.
 
-    python -m scripts.bench.rbm.learned_variances
+    python scripts bench/rbm/learned_variances
 
 Rows in well-separated clusters, and iris.  A fit that diverges has no figure.
 """

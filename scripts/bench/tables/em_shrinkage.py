@@ -1,6 +1,6 @@
 """Full covariances of few rows: held-out log-likelihoods of `herd em` with and without shrinkage: the table of docs/em.md.
 
-    python -m scripts.bench.tables.em_shrinkage
+    python scripts bench/tables/em_shrinkage
 
 Tables of scikit-learn, and five smooth curves with correlated noise.  The weight of the prior was chosen on wine, breast_cancer, iris,
 digits and drawn clusters by their likelihoods over several weights.

@@ -357,3 +357,26 @@ def test_variances_of_clusters_far_apart_are_learned_by_default(run, tmp_path, h
     (row,) = json.loads(run("eval", "m.h5", "--format", "json").out)
     assert row["log_likelihood"] > row["independent"] + 0.3
     assert "worse than independent" not in row["verdict"]
+
+
+@pytest.mark.parametrize("split", [".5,.2,.3", ".6,0,.4"])
+def test_models_of_classes_stand_beside_naive_bayes(run, tmp_path, split):
+    """A model that learns nothing is independent columns: it has their error; with folds, they are not calibrated."""
+    random = np.random.default_rng(3)
+    y = random.integers(0, 2, 400)
+    X = (random.random((400, 6)) < np.where(y[:, None] == 1, 0.7, 0.35)).astype(int)
+    lines = [",".join([*map(str, row), "ab"[label]]) for row, label in zip(X.tolist(), y.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("p,q,r,s,t,u,label\n" + "\n".join(lines) + "\n")
+    folds = ("--folds", "3") if ",0," in split else ()
+    line = ("fit-rbm", "t.csv", "--per-class", "--hidden", "2", "--epochs", "2", "--learning-rate", "1e-9", "--split", split, *folds)
+    assert run(*line, "-o", "m.h5").code == 0
+    (row,) = json.loads(run("eval", "m.h5", "--format", "json").out)
+    model = artifacts.load("m.h5").value
+    test = model.holdout.split == 2
+    rate = 1.0 / (1.0 + np.exp(-model.base_rates.astype(float)))
+    joint = model.holdout.X[test] @ np.log(rate).T + (1 - model.holdout.X[test]) @ np.log1p(-rate).T
+    expected = float((joint.argmax(axis=1) != model.holdout.y[test]).mean())
+    assert row["error_independent"] == pytest.approx(expected, abs=1e-12 if folds else 0.05)
+    assert row["error"] == pytest.approx(row["error_independent"], abs=0.05)
+    assert 0.05 < expected < 0.35
+    assert "worse than naive Bayes" not in row["verdict"]

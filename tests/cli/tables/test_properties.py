@@ -240,6 +240,29 @@ def test_baselines_of_an_rbm_have_the_same_variance_for_a_column_of_one_value(ju
         assert flat[name] == pytest.approx(plain[name] - 0.5 * np.log(2 * np.pi), abs=0.01)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_copy_of_a_column_changes_no_verdict_or_is_reported(herd, tmp_path, name):
+    """Reported: a warning or note that the run without the copy does not have, besides the verdict."""
+    model = MODELS[name]
+    if "--on-disk" in model.line or "--one-pass" in model.line:
+        pytest.skip("the model is tested from a table")
+    train, _ = rows_of(model)
+    target = {"y": train[:, 3]} if train.shape[1] > 3 else {}
+    time = {"sequence": np.arange(len(train)) // 15} if model.makes == "series" else {}
+    command, *options = model.line.split()
+    verdicts, lines = [], []
+    for names, X in (("abc", train[:, :3]), ("abcd", train[:, [0, 1, 2, 0]])):
+        write(tmp_path / "t.csv", X, names, **target, **time)
+        split = [] if command == "kernel-herd" else ["--split", ".6,0,.4"]
+        ended = herd(command, "t.csv", *options, *split, "-o", "m.h5")
+        assert ended.code == 0, ended.err
+        verdicts.append(json.loads(herd("eval", "m.h5", "--format", "json").out)[0]["verdict"])
+        lines.append({line for line in ended.err.splitlines() if ": warning: " in line and ": verdict: " not in line})
+    findings = [set(verdict.split("; ")) - {"ok"} for verdict in verdicts]
+    assert findings[0] == findings[1] or lines[1] - lines[0], (verdicts, lines)
+
+
 @pytest.mark.parametrize("model", ["em --components 2", "em --model fa --components 1"])
 def test_a_copy_of_a_column_is_reported(herd, tmp_path, model):
     X = clusters(np.random.default_rng(0), 200)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -61,9 +62,9 @@ def chain_column(names: Sequence[str]) -> str | None:
 
 
 def separate_files(request: Request) -> bool:
-    """Return whether INPUT is several files of chains: CmdStan files, or any files if chains are thinned separately."""
+    """Return whether each file of INPUT is a chain: CmdStan files, or any several files if chains are thinned separately."""
     if not row_ranges.is_file_pattern(request.source):
-        return False
+        return request.by in CHAINS and os.path.isfile(request.source) and is_stan(_read_head(request.source))
     return request.by in CHAINS or is_stan(_read_head(row_ranges.matching_files(request.source)[0]))
 
 
@@ -97,7 +98,9 @@ def load_chains(session: Session, request: Request) -> Artifact:
         whole = replace(whole, weight=np.concatenate([data.weight for data, _ in parts]))
     made = replace(found[0], value=whole, sha256=digest, name=request.source, size=sum(each.size for each in found))
     session.inputs["data"] = replace(made, value=None)
-    session.console.note(f"{request.source}: {len(chain)} draws of {len(np.unique(chain))} chains in {len(paths)} files")
+    chains = len(np.unique(chain))
+    count = f"{chains} chain{'s' * (chains > 1)} in {len(paths)} file{'s' * (len(paths) > 1)}"
+    session.console.note(f"{request.source}: {len(chain)} draws of {count}")
     return made
 
 

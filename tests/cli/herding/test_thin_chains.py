@@ -51,6 +51,15 @@ def test_each_file_of_cmdstan_is_a_chain(herd, chains):
     assert f"not coordinates: {', '.join(sorted(OWN))}" in last
 
 
+def test_one_file_of_cmdstan_is_one_chain(herd, chains):
+    done = herd("kernel-herd", "chain-3.csv", "--thin-by-chain", "-m", "4", "-o", "s.h5")
+    assert done.code == 0, done.err
+    made = load(str(chains / "s.h5")).value
+    assert (made.feature_names, made.group_names, len(made.x)) == (["mu", "theta.1"], ["3"], 4)
+    assert done.err.count("left out the 20 draws of the warm-up") == 1
+    assert "chain-3.csv: 60 draws of 1 chain in 1 file" in done.err
+
+
 def test_without_thinning_by_chain_the_files_are_one_sample(herd, chains):
     assert herd("kernel-herd", "chain-*.csv", "-m", "6", "-o", "s.h5").code == 0
     made = load(str(chains / "s.h5")).value

@@ -72,6 +72,7 @@ def as_uai(path: Path, folder: Path) -> Path:
     target = folder / f"{path.name.partition('.')[0]}.uai"
     if not target.exists():
         subprocess.run([*HERD, "network", "convert", str(path), "-o", str(target)], check=True, stderr=subprocess.DEVNULL)
+        target.with_suffix(".names.json").unlink(missing_ok=True)  # all programs are asked by position
     return target
 
 

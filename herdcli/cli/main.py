@@ -150,8 +150,8 @@ def cli(ctx: click.Context, more: bool, less: bool) -> None:
 
 def _fail(label: str, message: str, hint: str | None, code: int) -> int:
     with contextlib.suppress(OSError, AttributeError):  # stderr may be gone too: the exit code still tells
-        told = f"{label}: {message}\n" + (f"hint: {hint}\n" if hint else "")
-        sys.stderr.write(escape_text(told, keep="\n"))
+        told = escape_text(f"{label}: {message}\n", keep="\n")
+        sys.stderr.write(told + (f"hint: {escape_text(hint)}\n" if hint else ""))  # which may list names of columns
         sys.stderr.flush()
     return code
 

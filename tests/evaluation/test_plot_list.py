@@ -99,3 +99,8 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(BadUsage, match="pictures need matplotlib, which is not installed") as caught:
         plot_list.new_figure(1.0)
     assert caught.value.hint == "pip install 'herdcli[plot]'"
+
+
+def test_a_picture_shows_characters_that_steer_and_does_not_obey_them():
+    svg = plot_list.compact_svg("<text>a\x1b[31m\u202eb</text>\n<!-- c\u2066 -->\n")
+    assert svg == "<text>a\\u001b[31m\\u202eb</text>\n<!-- c\\u2066 -->\n"

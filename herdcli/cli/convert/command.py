@@ -31,7 +31,8 @@ def command(session: Session, request: Request) -> None:
 
     HDF5 and Parquet outputs are sealed artifacts, which record their history.  CSV, NPZ, svmlight and netCDF
     are plain exports; netCDF, for ArviZ, also takes the artifacts of kernel-herd and herd.  Large HDF5 and Parquet
-    files are copied to HDF5, Parquet or CSV block by block if their rows do not change.
+    files are copied to HDF5, Parquet or CSV block by block if their rows do not change.  CSV has names and labels
+    unchanged: a spreadsheet takes those that begin with =, +, - or @ for formulas.
 
     --patches and --segments cut pieces from images and signals, and keep labels and splits.  --hold-out makes a
     split that tests some labels under a condition that they were not trained in.

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from herdcli.errors import BadUsage
+from herdcli.errors import BadUsage, escape_text
 from herdcli.evaluation.plots import plot_style
 from herdcli.kinds import KINDS, kinds_with
 from herdcli.parts import import_named
@@ -122,7 +122,7 @@ def write_figure(figure: Figure, path: str | PathLike[str] | BinaryIO, suffix: s
 
 def compact_svg(svg: str) -> str:
     """The same picture in fewer bytes: coordinates to hundredths of a point (long curves: tenths), no idle blanks, looks said once."""
-    svg = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", svg)  # of names; XML has none
+    svg = escape_text(svg, keep="\n\t")  # names of columns and classes: XML has no control characters, and some turn the text around
     svg = re.sub(r'\b(?:d|x|y|points)="[^"]*"', _round_coordinates, svg)
     svg = re.sub(r"\n\s*(?=[\nLQCMz<]|$)", "\n", svg)
     return re.sub(r'<use [^>]*? style="([^"]*)"/>(?:\n<use [^>]*? style="\1"/>)+', _merge_marks, svg)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import h5py
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from herdcli.artifacts.sealed import seal_header
@@ -45,6 +47,22 @@ def test_a_report_and_info_show_no_character_that_steers(run: Callable, model: P
         assert "a\\u001b[31m\\u202eb" in text
         assert not {"\x1b", "\u202e"} & set(text)
     assert any(line.startswith("  1. a\\u001b[31m\\u202eb\\nc ") for line in told.out.splitlines())
+
+
+def test_names_and_labels_that_steer_are_shown_in_hints_and_pictures(
+    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    columns = {STEERING: [0.5, 1.5, 0.1, 2.0] * 8, "plain": [1.0, 0.5, 3.0, 0.2] * 8, "y": ["k\u202em", "n"] * 16}
+    pq.write_table(pa.table(columns), "rows.parquet")
+    told = run("convert", "rows.parquet", "--drop", "none", "-o", "x.h5")
+    assert told.code == 2
+    assert told.err.splitlines()[1] == "hint: columns: a\\u001b[31m\\u202eb\\nc, plain, y"
+    assert run("nherd-train", "rows.parquet", "-q", "-o", "linear.h5").code == 0
+    assert run("eval", "linear.h5", "--report", "page.html", "-q", "-o", "table.tsv").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "k\\u202em" in page
+    assert not {"\x1b", "\u202e"} & set(page)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": "\\ud800"}\n{"a": 2, "b": "x"}\n', '{"a": 1, "\\udc00": 2}\n'])

@@ -168,13 +168,14 @@ def _open_parquet(path: str, where: str, options: LoadOptions, choose: Choose) -
             others = [name for name in names if name != own]
             roles = options.roles if own is None else replace(options.roles, by_name=options.roles.by_name - {"split"}, split=None)
             options = replace(options, roles=roles)
-            first = next(file.iter_batches(batch_size=1, columns=others, row_groups=[0], use_threads=False), None) if groups else None
-            head = None if first is None else _dataset_from_batch(pa, first, where, options)
+            reader = row_groups.RowGroups(file)  # which decodes a large group a column at a time
+            first = next(reader.batches(0, others), None) if groups else None
+            head = None if first is None else _dataset_from_batch(pa, first.slice(0, 1), where, options)
             del first
             if head is not None and head.y is not None:
                 options.note(f"{where}: labels are left out")
             quiet = replace(options, note=ignore_note)
-            batches = (_row_batch(_dataset_from_batch(pa, batch, where, quiet)) for batch in _record_batches(file, others))
+            batches = (_row_batch(_dataset_from_batch(pa, batch, where, quiet)) for batch in _record_batches(reader, others))
             given = head.feature_names if head else None
             return _spill_batches(
                 BatchSource(file.metadata.num_rows, split, given, batches, *parquet_files.read_history(file, where)), choose, where
@@ -186,10 +187,9 @@ def _open_parquet(path: str, where: str, options: LoadOptions, choose: Choose) -
         raise DataError(f"the Parquet file cannot be read ({reason})", where=where, hint=seal_header.DAMAGED_HINT) from error
 
 
-def _record_batches(file: Any, names: list[str]) -> Iterator[Any]:
-    groups = row_groups.RowGroups(file)
-    for group in range(file.metadata.num_row_groups):  # one iterator over all groups would keep their data in memory
-        yield from groups.batches(group, names)
+def _record_batches(reader: row_groups.RowGroups, names: list[str]) -> Iterator[Any]:
+    for group in range(reader.file.metadata.num_row_groups):  # one iterator over all groups would keep their data in memory
+        yield from reader.batches(group, names)
 
 
 def _dataset_from_batch(pa: Any, batch: Any, where: str, options: LoadOptions) -> Dataset:

@@ -180,3 +180,13 @@ def test_many_rows_are_learned_without_a_copy_and_with_the_same_bytes(run, monke
         assert ended.code == 0, ended.err
     assert len(selected) == (options != ["--split", "1,0,0"])
     assert Path("copied.h5").read_bytes() == Path("chosen.h5").read_bytes()
+
+
+def test_a_large_group_is_never_decoded_with_all_columns_at_once(run, monkeypatch):
+    monkeypatch.setattr(row_groups, "LARGE_GROUP", 1)
+    pq.write_table(pa.table(BASE | {"split": SPLIT}), "rows.parquet")
+    decoded: list[list[str]] = []
+    read = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda file, **how: decoded.append(how["columns"]) or read(file, **how))
+    assert run("em", "rows.parquet", "--components", "2", "--on-disk", "-o", "m.h5").code == 0
+    assert decoded == [[name] for name in BASE]

@@ -16,6 +16,7 @@ from herdcli.sklearn.features import DBN, ICA, RBM
 from herdcli.sklearn.imputing import EMImputer
 from herdcli.sklearn.in_time import HMM, LDS
 from herdcli.sklearn.networks import MarkovNetwork
+from herdcli.sklearn.perceptrons import PerceptronClassifier, PerceptronRegressor
 from herdcli.sklearn.regression import GLMRegressor
 from herdcli.sklearn.selection import KernelHerder
 
@@ -31,4 +32,6 @@ __all__ = [
     "KernelHerder",
     "MarkovNetwork",
     "NHERDClassifier",
+    "PerceptronClassifier",
+    "PerceptronRegressor",
 ]

@@ -16,7 +16,7 @@ from herdcli.schema import Array
 from herdcli.sklearn.base import Estimator, Options, Ranged
 
 
-def _numbered(y: Any, classes: Any = None) -> tuple[Array, Array]:
+def number_classes(y: Any, classes: Any = None) -> tuple[Array, Array]:
     """Return the classes, and the class number of each label.
 
     Raises ValueError for invalid labels, for one class, and for unknown labels.
@@ -67,7 +67,7 @@ class NHERDClassifier(ClassifierMixin, Estimator):
     def fit(self, X: Any, y: Any) -> NHERDClassifier:
         """Fit to rows (n, d), in their order, and labels (n,)."""
         X, y = self._fitting(X, y, accept_sparse="csr")
-        self.classes_, codes = _numbered(y)
+        self.classes_, codes = number_classes(y)
         self._begin(X, codes)
         return self
 
@@ -83,7 +83,7 @@ class NHERDClassifier(ClassifierMixin, Estimator):
             raise ValueError("classes must be passed on the first call to partial_fit")
         if not first and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes {np.unique(classes).tolist()} are not those of the first call, {self.classes_.tolist()}")
-        self.classes_, codes = _numbered(y, classes if first else self.classes_)
+        self.classes_, codes = number_classes(y, classes if first else self.classes_)
         if first:
             self._begin(X, codes)
         else:
@@ -150,7 +150,7 @@ class HerdingClassifier(ClassifierMixin, Ranged):
     def fit(self, X: Any, y: Any) -> HerdingClassifier:
         """Fit to rows (n, d) and labels (n,)."""
         X, y = self._fitting(X, y)
-        self.classes_, codes = _numbered(y)
+        self.classes_, codes = number_classes(y)
         names = [str(code) for code in range(len(self.classes_))]
         rows = self._dataset(X, y=codes, class_names=names, split=None)
         self.grey_ = self._grey(X)

@@ -22,6 +22,8 @@ from herdcli.sklearn import (
     KernelHerder,
     MarkovNetwork,
     NHERDClassifier,
+    PerceptronClassifier,
+    PerceptronRegressor,
 )
 
 IN_TIME = "a row's state depends on the rows before and after it"
@@ -44,6 +46,8 @@ CASES = {
     "ica": (ICA(), {}),
     "nherd": (NHERDClassifier(C=1.0), {}),
     "glm": (GLMRegressor(), {}),
+    "perceptron of classes": (PerceptronClassifier((3,)), {}),
+    "perceptron of numbers": (PerceptronRegressor((3,)), {}),
     "hmm": (HMM(1, iterations=5), {}),
     "lds": (LDS(1, iterations=5), OF_ROWS),
     "herding": (in_states(HerdingClassifier(5, iterations=50), "onehot-dense", 6), OF_PIPELINES),

@@ -33,6 +33,8 @@ from herdcli.sklearn import (
     KernelHerder,
     MarkovNetwork,
     NHERDClassifier,
+    PerceptronClassifier,
+    PerceptronRegressor,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:herd ", "ignore:python: ")
@@ -67,8 +69,31 @@ def test_they_learn_what_their_functions_learn():
         (HMM(2).fit(real), herdcli.em(real, model="hmm", components=2, row_split=train)),
         (LDS(1).fit(real), herdcli.em(real, model="lds", components=1, row_split=train)),
         (GLMRegressor(l2=0.1).fit(real, X[:, 0]), herdcli.regress(real, X[:, 0], family="gaussian", l2=0.1, row_split=train)),
+        (
+            PerceptronRegressor((3,), validation_fraction=0.0).fit(real, X[:, 0]),
+            herdcli.regress(real, X[:, 0], family="gaussian", hidden="3", row_split=train),
+        ),
+        (
+            PerceptronClassifier((3, 2), validation_fraction=0.0, l2=0.1, options={"iterations": 9}).fit(real, y),
+            herdcli.regress(real, y.astype(str), hidden="3,2", l2=0.1, iterations=9, row_split=train),
+        ),
     ):
         assert same(estimator.artifact_, made), estimator
+
+
+def test_perceptrons_stop_on_a_share_of_their_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    model = PerceptronClassifier((8,), validation_fraction=0.25).fit(X, y)
+    assert (model.artifact_.rows, len(model.artifact_.holdout.y)) == (150, 50)
+    assert model.classes_.tolist() == ["other", "same"]
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert model.score(X, y) > 0.9
+    sparse = PerceptronClassifier((8,), optimizer="adam", epochs=3).fit(csr_array(X), y)
+    np.testing.assert_allclose(sparse.predict_proba(csr_array(X)), sparse.predict_proba(X), atol=1e-9)
+    with pytest.raises(ValueError, match=r"^validation_fraction is 1\.0, expected a number from 0 to below 1$"):
+        PerceptronRegressor(validation_fraction=1.0).fit(X, X[:, 0])
 
 
 def test_rbms_transform_score_and_draw():

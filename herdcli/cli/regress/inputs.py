@@ -165,7 +165,7 @@ def _drop_zero_weights(session: Session, data: Dataset, response: Response, requ
 def _drop_base_levels(session: Session, artifact: Artifact, request: Request) -> Dataset:
     """Return the rows without the columns of base levels, unless a penalty or a perceptron's random weights treat all levels equally."""
     data: Dataset = artifact.value
-    if request.l1 or request.l2 or request.hidden or not session.recoding:
+    if request.l1 or request.ridge or request.hidden or not session.recoding:
         return data
     left, session.recoding = drop_base_columns(data, session.recoding, where=artifact.name, note=session.console.note)
     return left

@@ -118,7 +118,7 @@ def finish(session: Session, whole: RegressionShard, history: History, request: 
 
     found = least_squares_sums.join_parts(whole.parts)
     summed = least_squares_sums.SummedRows(found.second, PilotFit(whole.centre, whole.pilot))
-    problem = summed.problem(request.l1, request.l2, whole.weight_kind)
+    problem = summed.problem(request.l1, request.ridge, whole.weight_kind)
     fit = session.run(
         NewtonDescent(problem, summed.start(), request.iterations, elsewhere=summed),
         label="fitting",

@@ -106,7 +106,8 @@ def _prepare_run(session: Session, inputs: RegressionInputs, request: Request, f
     scaled = ScaledRows(rows, scaling)
     optimizer = _optimizer(session, request, len(rows.y), shape.parameters)
     table = scaled.in_memory() if optimizer == "trust-region" else scaled
-    problem = PerceptronProblem(table, family, outputs_of, columns, l2=request.l2, weights=kind, architecture=shape)
+    l2 = 1.0 / len(rows.y) if request.l2 is None else request.l2
+    problem = PerceptronProblem(table, family, outputs_of, columns, l2=l2, weights=kind, architecture=shape)
     valid = _rows_of_split(inputs, 1)
     if request.patience and not len(valid.y):
         session.console.note(f"{inputs.history.name}: no validation rows (split 1), so nothing stops the fit early")
@@ -209,7 +210,7 @@ def _assemble(session: Session, run: PerceptronRun, fit: PerceptronFit, request:
         activation=request.activation,
         optimizer=run.optimizer,
         family=family.name,
-        l2=request.l2,
+        l2=problem.l2,
         scale=float(getattr(family, "scale", 1.0)),
         dispersion=1.0,
         linear_dispersion=1.0,

@@ -136,8 +136,11 @@ class Request:
         only=(UNWEIGHTED, *OF_EXPOSURE),
         help="poisson: column with the exposure, such as years; the target is the number of events, or their rate.",
     )
-    l2: float = option(
-        number(0), default=0.0, group=LEARNING, help="Ridge penalty: adds ½ l2 ‖β‖² to the mean loss; intercepts are not penalised."
+    l2: float | None = option(
+        number(0),
+        group=LEARNING,
+        record=where_given(),
+        help="Ridge penalty: adds ½ l2 ‖β‖² to the mean loss; intercepts are not penalised.  [default: 0, with --hidden 1 / training rows]",
     )
     penalty: str | None = option(
         choice("firth"),
@@ -256,8 +259,15 @@ class Request:
         return self.gls is not None and self.gls.partition(":")[0] == "ar1"
 
     def resolved(self, given: frozenset[str]) -> Request:
-        """Set the default number of iterations to 500 for perceptrons, whose optimisation needs more steps."""
-        return replace(self, iterations=500) if self.hidden is not None and "iterations" not in given else self
+        """Set the defaults of linear models and of perceptrons, whose optimisation needs more steps."""
+        if self.hidden is None:
+            return replace(self, l2=self.ridge)
+        return self if "iterations" in given else replace(self, iterations=500)
+
+    @property
+    def ridge(self) -> float:
+        """The ridge penalty of a linear model."""
+        return self.l2 or 0.0
 
     @property
     def has_hidden_layers(self) -> bool:

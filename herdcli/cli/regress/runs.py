@@ -77,7 +77,7 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
             outputs_of,
             inputs.X.shape[1],
             request.l1,
-            request.l2,
+            request.ridge,
             firth=request.penalty == "firth",
             weights=weight_kind(session, inputs, request),
         )
@@ -180,7 +180,7 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
     if chosen == "bernoulli" and count > 2:
         raise DataError(f"the target has {count} classes, bernoulli has two", where=inputs.history.name, hint="--family softmax")
     return family_by_name(
-        chosen, classes=count, symmetric=request.l1 > 0 or request.l2 > 0 or request.has_hidden_layers, scale=request.gamma_scale
+        chosen, classes=count, symmetric=request.l1 > 0 or request.ridge > 0 or request.has_hidden_layers, scale=request.gamma_scale
     )
 
 

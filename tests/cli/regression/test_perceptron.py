@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import herdcli
 from herdcli import artifacts
+from herdcli.artifacts.sealed import provenance
 
 pytestmark = pytest.mark.filterwarnings("ignore:herd ")
 N = 500
@@ -101,12 +103,12 @@ def test_predictions_features_and_rows_of_eval(herd, table, tmp_path):
 
 
 def test_noise_has_a_verdict_beside_the_linear_model(herd, tmp_path):
-    """Many units and no early stopping on few rows of noise about a line."""
+    """Many units, no penalty and no early stopping on few rows of noise about a line."""
     random = np.random.default_rng(3)
     X = random.normal(size=(150, 6))
     y = X @ np.ones(6) + random.normal(size=150)
     np.savetxt(tmp_path / "t.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,d,e,f,y", comments="")
-    ended = herd("regress", "t.csv", "--hidden", "30", "--patience", "0", "--iterations", "60", "-o", "m.h5")
+    ended = herd("regress", "t.csv", "--hidden", "30", "--l2", "0", "--patience", "0", "--iterations", "60", "-o", "m.h5")
     assert ended.code == 0
     assert "worse than a linear model" in ended.err
     (row,) = json.loads(herd("eval", "m.h5", "--format", "json").out)
@@ -134,6 +136,43 @@ def test_single_precision_by_momentum(herd, table, tmp_path):
     assert single.layers[0].W.dtype == np.float64
     assert 0 < np.abs(single.layers[0].W - double.layers[0].W).max() < 1e-2
     assert single.optimizer == "sgd"
+
+
+def test_the_penalty_of_one_row_is_the_default(herd, table, tmp_path):
+    for name, more in (("default", ()), ("none", ("--l2", "0"))):
+        assert herd("regress", "classes.csv", "--hidden", "4", "--iterations", "3", *more, "-q", "-o", f"{name}.h5").code == 0
+    default, none = (herdcli.load(tmp_path / f"{name}.h5") for name in ("default", "none"))
+    assert (default.l2, none.l2) == (1 / default.rows, 0.0)
+    assert provenance.option_of(artifacts.load(str(tmp_path / "default.h5")).history, "regress", "l2") is None
+    assert herd("regress", "classes.csv", "-q", "-o", "linear.h5").code == 0
+    assert herdcli.load(tmp_path / "linear.h5").l2 == 0.0
+
+
+def test_sparse_and_whole_numbers_give_the_fits_of_dense_ones(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.poisson(0.3, size=(300, 12)).astype(np.uint8)
+    y = np.array(["few", "many"])[(X[:, 0] + X[:, 1] * X[:, 2] > 0) * 1]
+    options = {"hidden": "5", "optimizer": "adam", "epochs": 4, "dtype": "float64"}
+    models = [herdcli.regress(rows, y, **options) for rows in (X.astype(float), X, csr_array(X.astype(float)))]
+    for other in models[1:]:
+        assert np.allclose(other.layers[0].W, models[0].layers[0].W, rtol=1e-9, atol=1e-12)
+        assert np.allclose(other.holdout.predictor, models[0].holdout.predictor, rtol=1e-9, atol=1e-12)
+        assert np.allclose(other.holdout.linear, models[0].holdout.linear, rtol=1e-6, atol=1e-8)
+    dense, sparse = (herdcli.apply(models[0], rows).X for rows in (X.astype(float), csr_array(X.astype(float))))
+    assert np.allclose(dense, sparse, rtol=1e-12)
+    dense, sparse = (herdcli.apply(models[0], rows, want="features").X for rows in (X.astype(float), csr_array(X.astype(float))))
+    assert np.allclose(dense, sparse, rtol=1e-12)
+
+
+def test_validation_rows_never_prefer_the_linear_model(herd, tmp_path):
+    """A line with noise about it: where the random start is worse on the validation rows, one from the linear model follows."""
+    random = np.random.default_rng(4)
+    X = random.normal(size=(150, 6))
+    y = X @ np.ones(6) + random.normal(size=150)
+    model = herdcli.regress(X, y, hidden="30", family="gaussian")
+    valid = model.holdout.split == 1
+    squares = [np.square(eta[valid, 0] - model.holdout.y[valid]).mean() for eta in (model.holdout.predictor, model.holdout.linear)]
+    assert squares[0] <= squares[1] * 1.001
 
 
 def test_checkpoint_dry_run_trace_and_memory(herd, table, tmp_path):

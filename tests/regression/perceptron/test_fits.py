@@ -149,11 +149,12 @@ def test_the_best_start_is_kept():
     assert np.array_equal(best.theta, least.theta)
 
 
-@pytest.mark.parametrize("batches", [True, False])
-def test_a_state_that_was_saved_goes_on_with_the_same_bytes(batches, tmp_path):
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "trust-region"])
+def test_a_state_that_was_saved_goes_on_with_the_same_bytes(optimizer, tmp_path):
     from herdcli.artifacts.sealed.checkpoints import load_checkpoint, save_checkpoint
 
-    given, settings = problem(), BatchSettings("adam", 4, 16, 0.01, 0.9, 3, seed=0)
+    batches = optimizer != "trust-region"
+    given, settings = problem(), BatchSettings(optimizer, 4, 16, 0.01, 0.9, 3, seed=0, dtype="float32")
     validation = Validation(rows(seed=5, count=40), given.family)
     make = (
         (lambda restart: minibatches(given, settings, restart, validation))

@@ -38,6 +38,22 @@ def test_known_edges(herd, table, tmp_path):
     assert "probability ( b )" in text
 
 
+@pytest.mark.parametrize("header", ["from,to", "Parent,Child", '"from","to"'])
+def test_edges_in_a_table_with_titles(herd, table, tmp_path, header):
+    (tmp_path / "req.csv").write_text(f"{header}\nc,a\n")
+    ended = herd(*BAYES, "--required-edges", "req.csv", "-o", "t.bif")
+    assert ended.code == 0, ended.err
+    assert "probability ( a | c" in (tmp_path / "t.bif").read_text()
+
+
+def test_titles_that_are_variables_are_an_edge(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("from,to\n" + "0,1\n1,0\n0,0\n" * 10)
+    (tmp_path / "req.csv").write_text("from,to\n")
+    ended = herd(*BAYES, "--required-edges", "req.csv", "-o", "t.bif")
+    assert ended.code == 0, ended.err
+    assert "probability ( to | from )" in (tmp_path / "t.bif").read_text()
+
+
 def test_support_of_edges(herd, table, tmp_path):
     ended = herd(*BAYES, "--bootstrap", "20", "--support", "s.csv", "-o", "t.h5")
     assert ended.code == 0, ended.err

@@ -20,6 +20,8 @@ from herdcli.schema import Array
 Pair = tuple[int, int]
 NAMES = ("chow-liu", "chow-liu+random:P,R", "grid", "full", "independent", "hill-climb", "l1[:PENALTY]", "stability[:HALVES]")
 
+HEADERS = (("from", "to"), ("parent", "child"))  # of tables of edges
+
 
 def parse_structure(text: str) -> tuple[str, float, int]:
     """Return a structure's name, and the probability and reach of chow-liu+random.  Raises ValueError for an invalid text."""
@@ -114,13 +116,13 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
     size  required number of variables per line.
 
     Commas, blanks and arrows separate variables.  Blanks do not if names contain some and commas, tabs or arrows separate the names.
-    Names may be quoted.
+    Names may be quoted.  Of pairs the first line may be a header (`from,to` or `parent,child`), unless variables have these names.
     """
     naming = VariableNaming(names)
-    found = []
+    found: list[tuple[int, ...]] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = _split_scope(line, naming, size)
-        if not words:
+        if not words or (size == 2 and not found and _is_header(words, naming)):
             continue
         if size is not None and len(words) != size:
             raise DataError(
@@ -140,6 +142,12 @@ def read_scopes(text: str, names: Sequence[str] | None, nodes: int, size: int | 
     if not found:
         raise DataError("names no variables", hint="one cluster per line, as: 0 1")
     return found
+
+
+def _is_header(words: Sequence[str], naming: VariableNaming) -> bool:
+    """Return True for the column titles that bnlearn and tables of edges have, if no variable has such a name."""
+    titles = tuple(word.lower() for word in words)
+    return titles in HEADERS and all(naming.find(word) < 0 for word in words)
 
 
 def _split_scope(line: str, naming: VariableNaming, size: int | None) -> list[str]:

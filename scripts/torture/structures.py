@@ -27,7 +27,7 @@ from .watching import ACCESS, ATTRIB, CREATE, DELETE, MEMORY, MODIFY, MOVED, OPE
 SECOND, RELABELED = 4, 12  # every how-many-eth trial
 CHANGED = MODIFY | ATTRIB | MOVED | CREATE | DELETE
 FURTHER = ("info EVIL --format json", "eval EVIL -o out2.h5", "check --seal-only EVIL", "seal EVIL")
-REPORT, REPORTED = "eval EVIL --report out.html", 16  # takes as long as ten others: in every how-many-eth trial of a file
+REPORT, REPORTED = "eval EVIL --report out.html", 48  # takes as long as ten others: in every how-many-eth trial of a file
 OF_DATA = (
     "convert EVIL -o out.csv",
     "convert EVIL -o out.npz",

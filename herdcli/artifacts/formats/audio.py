@@ -76,7 +76,9 @@ def _decode(raw: bytes, where: str, options: LoadOptions) -> tuple[int, Array]:
 
 
 def _error_reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    """Return the reason, without the address of the stream that libsndfile adds; its "internal errors" are faults of the file."""
+    reason = str(getattr(error, "error_string", error)).replace("Unspecified internal error", "libsndfile gives no reason")
+    return " ".join(reason.split())[:200] or type(error).__name__
 
 
 def _scale_samples(X: Any) -> tuple[Array, float]:

@@ -16,6 +16,7 @@ DATA_TYPES = frozenset((1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18))  # int8 …
 CELL, CHAR, SPARSE = 1, 4, 5
 NUMERIC = range(6, 16)  # classes: double, single, int8 … uint64
 HEADER = 128
+DIMENSIONS = 32  # largest number of lengths of a shape
 NESTED = 20  # largest depth of cells in cells
 PIECE = 1 << 16
 
@@ -100,7 +101,11 @@ def _check_variable(content: _Content, order: str, depth: int) -> tuple[str, boo
     flags, _ = struct.unpack(f"{order}2I", content.read(8))
     kind, parts = flags & 0xFF, 2 if flags >> 11 & 1 else 1
     lengths = _read_element(content, order)
-    shape = struct.unpack(f"{order}{len(lengths) // 4}i", lengths[: len(lengths) // 4 * 4])
+    if len(lengths) % 4 or not 2 <= len(lengths) // 4 <= DIMENSIONS:
+        raise ValueError(f"a shape has {len(lengths)} bytes")
+    shape = struct.unpack(f"{order}{len(lengths) // 4}i", lengths)
+    if min(shape) < 0:
+        raise ValueError(f"a shape has the negative length {min(shape)}")
     name = _read_element(content, order).decode("latin-1")
     if kind == CELL:
         return name, depth < NESTED and all(_check_cell(content, order, depth + 1) for _ in range(math.prod(shape)))

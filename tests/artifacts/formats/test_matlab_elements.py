@@ -53,6 +53,23 @@ def test_a_length_beyond_the_variable_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.mat", content) == "the MATLAB file cannot be read (an element is longer than its variable)"
 
 
+@pytest.mark.parametrize(("length", "told"), [(0, "a shape has 0 bytes"), (4, "a shape has 4 bytes"), (7, "a shape has 7 bytes")])
+def test_a_shape_of_fewer_than_two_lengths_is_refused(tmp_path: Path, length: int, told: str) -> None:
+    """Text of no dimensions ended scipy.io with a segmentation fault."""
+    labels = np.array([["a"], ["b"], ["a"], ["b"]], dtype=object)
+    content = saved(tmp_path / "a.mat", {"X": X, "y": labels})
+    at = content.rindex(struct.pack("<2I", 5, 8))  # the shape of the last cell
+    content[at + 4 : at + 8] = struct.pack("<I", length)
+    assert refusal(tmp_path / "a.mat", content) == f"the MATLAB file cannot be read ({told})"
+
+
+def test_a_negative_length_is_refused(tmp_path: Path) -> None:
+    content = saved(tmp_path / "a.mat", {"X": X})
+    at = content.index(struct.pack("<4I", 5, 8, 4, 3))
+    content[at + 8 : at + 12] = struct.pack("<i", -4)
+    assert refusal(tmp_path / "a.mat", content) == "the MATLAB file cannot be read (a shape has the negative length -4)"
+
+
 @pytest.mark.parametrize("row", [7, 2**31 - 1, -1])
 def test_indices_of_a_sparse_matrix_outside_its_shape_are_refused(tmp_path: Path, row: int) -> None:
     matrix = csc_array(np.array([[0.0, 2, 0], [1, 0, 3], [0, 0, 4], [5, 0, 0]]))

@@ -159,3 +159,13 @@ def test_a_damaged_sound_file_is_refused(run):
     assert told.code == 65
     assert told.err.startswith("herd ica: in.flac: the sound file cannot be read (")
     assert "Traceback" not in told.err
+
+
+def test_the_reason_of_libsndfile_has_no_address(run):
+    pytest.importorskip("soundfile")
+    form = struct.pack("<HHIIHH", 3, 2, 8000, 32000, 4, 16)  # floats of 16 bits
+    body = b"WAVEfmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", 800) + bytes(800)
+    Path("in.wav").write_bytes(b"RIFF" + struct.pack("<I", 0) + body)
+    told = run("ica", "in.wav")
+    assert told.code == 65
+    assert told.err.startswith("herd ica: in.wav: the WAV file cannot be read (libsndfile gives no reason.)\n")

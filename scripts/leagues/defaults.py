@@ -2,8 +2,9 @@
 
     python scripts leagues/defaults > results/league-defaults.md
 
-Six tables ship with scikit-learn, six are made here; none was used to choose a default.  Peers see the training rows and are judged on the
-test rows of the same split (seed 0).
+Six tables ship with scikit-learn, six are made here.  None was used to choose a default but one: the weight of the prior of full
+covariances (`em --shrinkage`) was compared on iris, wine, breast_cancer and digits, beside drawn clusters.  Peers see the training
+rows and are judged on the test rows of the same split (seed 0).
 
 em           test log-likelihood, nats a row   `GaussianMixture` with the number of components, 1 to 6, of least BIC
 nherd-train  test error                        `SGDClassifier()`

@@ -16,6 +16,7 @@ MOST_ROWS = 10_000  # largest number of training rows used
 MOST_SOLVED = 1_000  # largest number of unknowns of the ridge classifier: columns, or rows if there are fewer
 MOST_ENTRIES = MOST_ROWS * MOST_SOLVED
 MOST_WEIGHTS = 1 << 24  # largest number of weights of the nearest centroid
+SPARSE_ROWS = 1_000  # sparse rows whose scores are computed at a time
 RIDGE = 1.0  # penalty of squared weights of standardised columns, as in scikit-learn's RidgeClassifier
 NEVER = -1e300  # score of a class without training rows
 UNKNOWN = -1  # in place of a class, where none is predicted
@@ -41,12 +42,15 @@ class ClassBaselines:
     def predictions(self, X: Any) -> Array:
         """Return classes (n, 2) int64 of rows (n, d), dense or CSR, by nearest centroid and ridge; UNKNOWN for a missing classifier."""
         found = np.full((X.shape[0], 2), UNKNOWN, dtype=np.int64)
-        for rows in row_slices(X):
+        # Dense rows are as many as fit into a block; sparse ones take the memory of their scores, however many columns there are.
+        slices = row_slices(X) if not is_sparse(X) else (slice(k, k + SPARSE_ROWS) for k in range(0, X.shape[0], SPARSE_ROWS))
+        for rows in slices:
             part = X[rows] if is_sparse(X) else np.asarray(X[rows], dtype=np.float64)
             for place, weights in enumerate((self.centroid, self.linear)):
                 if weights is not None:
                     width = min(part.shape[1], weights.shape[1] - 1)  # rows of text may have features that the training rows do not have
-                    found[rows, place] = np.argmax(part[:, :width] @ weights[:, :width].T + weights[:, -1], axis=1)
+                    own = part if width == part.shape[1] else part[:, :width]
+                    found[rows, place] = np.argmax(own @ weights[:, :width].T + weights[:, -1], axis=1)
         return found
 
     def take_columns(self, order: Array) -> ClassBaselines:

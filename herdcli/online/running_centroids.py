@@ -16,6 +16,7 @@ from herdcli.online.example_blocks import ExampleBlock
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
+CHUNK = 1 << 13  # columns whose weights are computed at a time
 GROWTH = 2  # centroids are computed anew after so many times the examples
 COMPLETE = 10_000  # first examples that are all added to the sums
 SHARE = 0.1  # share of later examples, those at the ends of blocks, that is added
@@ -114,12 +115,23 @@ def _compute_weights(found: RunningCentroids) -> None:
     mean = sums.sum(axis=0) / total
     scale = class_baselines.deviations(square / total - mean * mean, mean)
     with np.errstate(all="ignore"):  # values that are not finite end in no stored baseline
-        found.weights = np.roll(class_baselines.centroid_weights(sums, count, mean, scale), 1, axis=1)
+        found.weights = np.empty((found.classes, 0))  # its memory is free before the new ones are allocated
+        weights, constant = np.empty_like(found.sums[:-1]), np.zeros(found.classes)
+        for start in range(0, len(mean), CHUNK):  # the constant is a sum over columns, as the scores are
+            part = slice(start, start + CHUNK)
+            made = class_baselines.centroid_weights(sums[:, part], count, mean[part], scale[part])
+            weights[:, 1:][:, part] = made[:, :-1]
+            constant += made[:, -1]
+        weights[:, 0] = np.where(count > 0, constant, class_baselines.NEVER)
+        found.weights = weights
 
 
 def _predict(found: RunningCentroids, part: ExampleBlock) -> Array:
     """Return the classes (r,) of examples with the largest score, the first of equals."""
     known = part.within(found.weights.shape[1])
-    row = np.repeat(np.arange(known.rows), np.diff(known.pointer))
-    scores = [weights[0] + np.bincount(row, weights[known.index] * known.value, known.rows) for weights in found.weights]
-    return np.asarray(np.argmax(np.stack(scores, axis=1), axis=1))
+    scores = np.repeat(found.weights[:, :1], known.rows, axis=1)
+    filled = np.flatnonzero(np.diff(known.pointer))
+    if len(filled):  # `reduceat` has no empty sums
+        for own, weights in zip(scores, found.weights, strict=True):
+            own[filled] += np.add.reduceat(weights.take(known.index) * known.value, known.pointer[filled])
+    return np.asarray(np.argmax(scores, axis=0))

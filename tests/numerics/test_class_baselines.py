@@ -108,3 +108,16 @@ def test_baselines_of_shards_are_averaged():
     assert average([whole, None], 4) is None
     turned = whole.take_columns(np.array([2, 0, 3, 1]))
     np.testing.assert_array_equal(turned.predictions(X[:, [2, 0, 3, 1]]), whole.predictions(X))
+
+
+def test_wide_sparse_rows_are_predicted_many_at_a_time(monkeypatch):
+    """Rows of hashed words have 2^18 columns: slices by their dense size would be single rows."""
+    random = np.random.default_rng(8)
+    few, y = (random.random((60, 50)) < 0.1) * 1.0, random.integers(0, 3, 60)
+    X = csr_matrix(few)
+    X.resize((60, 1 << 18))
+    found, slices, plain = fit(X, y, 3), [], csr_matrix.__getitem__
+    monkeypatch.setattr(csr_matrix, "__getitem__", lambda self, key: slices.append(key) or plain(self, key))
+    made = found.predictions(X)
+    assert len(slices) == 1
+    assert (made[:, 0] == (few @ found.centroid[:, :50].T + found.centroid[:, -1]).argmax(axis=1)).all()

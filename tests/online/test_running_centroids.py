@@ -80,3 +80,18 @@ def test_too_many_columns_have_no_baseline(monkeypatch):
     assert observe(found, block_from_rows(X, y, slice(0, 100)), 10) is not None
     monkeypatch.setattr(running_centroids, "MOST_KEPT", 17)
     assert model_baselines(found, 5) is None
+
+
+def test_weights_are_computed_a_few_columns_at_a_time_and_empty_rows_have_the_constants(monkeypatch):
+    X, y, weight = rows_of(np.random.default_rng(6), n=60)
+    whole, found = begin_centroids(4), begin_centroids(4)  # a class without examples
+    observe(whole, block_from_rows(X, y, slice(None), weight), 30)
+    monkeypatch.setattr(running_centroids, "CHUNK", 2)
+    observe(found, block_from_rows(X, y, slice(None), weight), 30)
+    assert found.weights == pytest.approx(whole.weights, rel=1e-12)
+    rows = np.zeros((4, 5))
+    rows[1] = X[0]
+    predicted = observe(found, block_from_rows(rows, y[:4], slice(None)), 4, learned=False)
+    constants = int(np.argmax(found.weights[:, 0]))
+    assert predicted[[0, 2, 3]].tolist() == [constants] * 3
+    assert predicted[1] == np.argmax(found.weights[:, 1:] @ X[0] + found.weights[:, 0])

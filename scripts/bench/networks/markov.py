@@ -255,6 +255,10 @@ def queries() -> None:
     """Whole commands, artifact or BIF in and answer out: rows of evidence on alarm, and each query where it takes longest."""
     bundled = [folder / f"{name}.bif.gz" for folder in shipped() for name in ("alarm", "link", "munin", "andes")]
     with tempfile.TemporaryDirectory() as folder:
+        eight = f"{folder}/eight.h5"
+        subprocess.run([*HERD, "network", "random", "--nodes", "8", "--degree", "5", "-o", eight], check=True, capture_output=True)
+        seconds, peak = best_of([*HERD, "ups-infer", eight, "--query", "bounds", "--format", "csv"])
+        print(f"query     eight variables, bounds {seconds:.2f} s CPU, {peak / 1e6:.0f} MB", flush=True)
         for path in bundled:
             name, plain = path.name.partition(".")[0], Path(folder, path.name.removesuffix(".gz"))
             plain.write_bytes(gzip.decompress(path.read_bytes()))

@@ -93,7 +93,7 @@ def pgmpy(method: str, bif: str, path: str) -> tuple[Edges, float]:
     import pandas
     from pgmpy.estimators import HillClimbSearch
 
-    frame = pandas.read_csv(path, dtype=str).astype("category")
+    frame = pandas.read_csv(path, dtype=str, keep_default_na=False).astype("category")  # a state may be called None
     start = time.process_time()
     found = HillClimbSearch(frame).estimate(scoring_method=method, max_indegree=MOST_PARENTS, show_progress=False)
     return set(found.edges()), time.process_time() - start

@@ -151,3 +151,27 @@ def test_a_signal_before_the_first_checkpoint_says_so():
         error.can_resume(begun=False)
     assert (first.hint, later.hint) == ("no step was done yet: run it again", "no checkpoint was saved yet: run it again")
     assert (first.exit_code, later.exit_code) == (75, 75)
+
+
+WAITING = """
+import os, signal, sys, threading, time
+from herdcli.cli import main
+from herdcli.cli.frame.run.session import Session
+
+def work(*given):
+    session = Session.__new__(Session)
+    session.threads, session.request, session._pool = 2, None, None
+    for _ in session.map(time.sleep, [60, 60]):
+        pass
+
+main._invoke = work
+threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGTERM]).start()
+main.main()
+"""
+
+
+def test_the_process_ends_although_a_worker_thread_computes():
+    began = time.monotonic()
+    done = ended(WAITING)
+    assert (done.returncode, done.stderr) == (143, "herd: interrupted\n")
+    assert time.monotonic() - began < 50

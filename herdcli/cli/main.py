@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
@@ -25,7 +26,7 @@ import click
 from herdcli import __version__, iterate
 from herdcli.cli.frame.run.console import Console
 from herdcli.command_table import TABLE
-from herdcli.errors import HerdError, WriteFailed, escape_text
+from herdcli.errors import HerdError, Interrupted, WriteFailed, escape_text
 
 COMMANDS: dict[str, tuple[str, str]] = {name: (entry.module, entry.summary) for name, entry in TABLE.items()}
 
@@ -47,6 +48,7 @@ BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", 
 
 BEFORE = ("-q", "--quiet", "-v", "--verbose")  # options that may stand before a command
 
+POOL = "herd-worker"  # beginning of the names of a session's worker threads
 CYCLES = 100_000  # objects made before cycles are looked for: with Python's 700 that takes 3 % of a short command, in its imports
 
 
@@ -234,6 +236,14 @@ def _invoke(args: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _end_at_once(code: int) -> NoReturn:
+    """End the process without waiting for worker threads, which Python would join; nobody uses their results any more."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run `herd` with these arguments (default: the process's own); always ends by SystemExit(code)."""
     args = list(sys.argv[1:] if argv is None else argv)
@@ -244,7 +254,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     name = next((arg for arg in args if not arg.startswith("-")), "")
     label = f"herd {name}" if name in COMMANDS else "herd"
     shown, warnings.showwarning = warnings.showwarning, _tell_arithmetic(label)
-    often = gc.get_threshold()
+    often, stopped = gc.get_threshold(), False
     gc.set_threshold(CYCLES)
     try:
         with iterate.interruptible():
@@ -252,10 +262,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except BaseException as error:
         if "--debug" in args and not isinstance(error, click.exceptions.Exit):
             traceback.print_exc()
-        code = _exit_code(label, error)
+        code, stopped = _exit_code(label, error), isinstance(error, Interrupted)
     finally:
         warnings.showwarning = shown
         gc.set_threshold(*often)
+    if argv is None and stopped and any(thread.name.startswith(POOL) for thread in threading.enumerate()):
+        _end_at_once(code)
     if argv is None:
         gc.freeze()  # the process ends here: what it leaves is not searched for cycles
     raise SystemExit(code)

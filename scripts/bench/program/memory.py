@@ -69,7 +69,7 @@ NEEDED = {  # models that commands read beside the rows, fitted to the first 20,
 LABEL = ["--label", "y"]  # else the label would be a feature, and all rows float64
 GAUSSIAN = ["--units", "gaussian", "--standardize", "--hidden", "8", "--epochs", "1", "--batch-size", "1000", *LABEL]
 CLUSTERS = ["--components", "2", "--iterations", "2", *LABEL]
-TWO = ["--threshold", "0", "--range=-20,20"]
+TWO = ["--threshold", "0.5", "--range=-20,20"]
 BLOCKS = Held(0, 30, 100, "blocks of rows; labels, split and weights")
 ONLINE = Held(4, 60, 80, "the rows as stored; label, split and held-out scores; a block of 10,000 rows")
 ONLINE_ON_DISK = Held(0, 60, 100, "label, split and held-out scores; a block of 10,000 rows")
@@ -189,11 +189,12 @@ def main() -> int:
             if not (folder / name).exists():
                 subprocess.run([HERD, *words, "-q", "-o", name], cwd=folder, check=True)
         for name, run in chosen.items():
-            small = [HERD, *("tiny.parquet" if word == "FILE" else word for word in run.words), "-q", "-o", "out.h5"]
+            end = ["-q"] if run.words[0] == "info" else ["-q", "-o", "out.h5"]
+            small = [HERD, *("tiny.parquet" if word == "FILE" else word for word in run.words), *end]
             program = measure([word for word in small if word != "--one-pass"], folder)[1]
             for bound in given.bounds.split(","):
                 more = [] if bound == "none" else ["--max-memory", bound]
-                words = [HERD, *("rows.parquet" if word == "FILE" else word for word in run.words), *more, "-q", "-o", "out.h5"]
+                words = [HERD, *("rows.parquet" if word == "FILE" else word for word in run.words), *more, *end]
                 code, peak, seconds, said = measure(words, folder)
                 held = run.held.size(rows, given.columns)
                 if (fault := judged(bound, code, peak, program, held, said)) is not None:

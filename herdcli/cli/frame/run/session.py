@@ -178,7 +178,7 @@ class Session:
                 last()
         finally:
             if self._pool:
-                self._pool.shutdown(cancel_futures=True)
+                self._pool.shutdown(wait=not isinstance(error, Interrupted), cancel_futures=True)
             self._held.close()
         if refusal is not None:
             raise refusal from error
@@ -470,7 +470,7 @@ class Session:
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd", initializer=_initializer(self.exact))
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="herd-worker", initializer=_initializer(self.exact))
         return self._pool.map(function, *iterables)
 
     def run(

@@ -384,8 +384,11 @@ def _split_target(data: Dataset, name: str, where: str, *, named: bool) -> tuple
         assert values is not None
         return values, None, data
     if named and name != LABELS:
-        columns = [*further, *(data.feature_names or [])]
-        raise BadUsage(f"--target {name}: there is no such column", where=where, hint=f"columns: {', '.join(columns[:12]) or 'none named'}")
+        columns, parts = [*further, *(data.feature_names or [])], name.split(",")
+        hint = f"columns: {', '.join(columns[:12]) or 'none named'}"
+        if len(parts) == 2 and set(parts) <= set(columns):
+            hint = f"for numbers of successes and failures, --target {parts[0]} --failures {parts[1]}"
+        raise BadUsage(f"--target {name}: there is no such column", where=where, hint=hint)
     if data.y is None:
         raise DataError("has no target: there is no column 'y'", where=where, hint="--target COLUMN names it")
     if data.class_names:

@@ -198,3 +198,14 @@ def test_rows_of_weight_0_are_left_out_before_the_rows_are_divided(herd, tmp_pat
                 [*value.coefficients[0], *value.standard_error[0], *value.robust_error[0], value.rows, row["bic"], row["rows"], row["rmse"]]
             )
         np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
+
+
+def test_two_columns_as_the_target_are_successes_and_failures(herd, tmp_path):
+    (tmp_path / "t.csv").write_text("x,won,lost\n" + "".join(f"{k % 7},{k % 5},{k % 3}\n" for k in range(60)))
+    ended = herd("regress", "t.csv", "--target", "won,lost", "-o", "m.h5")
+    assert (ended.code, ended.err) == (
+        2,
+        "herd regress: t.csv: --target won,lost: there is no such column\n"
+        "hint: for numbers of successes and failures, --target won --failures lost\n",
+    )
+    assert herd("regress", "t.csv", "--target", "won", "--failures", "lost", "-o", "m.h5").code == 0

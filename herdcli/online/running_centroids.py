@@ -13,9 +13,11 @@ import numpy as np
 from herdcli.numerics import class_baselines
 from herdcli.numerics.class_baselines import UNKNOWN, ClassBaselines
 from herdcli.online.example_blocks import ExampleBlock
+from herdcli.online.freed_memory import release_freed_memory
 from herdcli.records import dataclass
 from herdcli.schema import Array
 
+LARGE = 1 << 18  # number of sums from which earlier copies are returned to the system
 CHUNK = 1 << 13  # columns whose weights are computed at a time
 GROWTH = 2  # centroids are computed anew after so many times the examples
 COMPLETE = 10_000  # first examples that are all added to the sums
@@ -95,6 +97,8 @@ def _add(found: RunningCentroids, part: ExampleBlock) -> None:
     if part.width > found.sums.shape[1]:
         room = max(part.width, found.sums.shape[1] * 5 // 4)
         found.sums = np.pad(found.sums, ((0, 0), (0, room - found.sums.shape[1])))
+        if found.sums.size > LARGE:
+            release_freed_memory()
     mass = np.full(part.rows, factor) if part.weight is None else part.weight * factor
     label = part.label.astype(np.int64)
     row = np.repeat(np.arange(part.rows), np.diff(part.pointer))
@@ -116,6 +120,8 @@ def _compute_weights(found: RunningCentroids) -> None:
     scale = class_baselines.deviations(square / total - mean * mean, mean)
     with np.errstate(all="ignore"):  # values that are not finite end in no stored baseline
         found.weights = np.empty((found.classes, 0))  # its memory is free before the new ones are allocated
+        if found.sums.size > LARGE:
+            release_freed_memory()
         weights, constant = np.empty_like(found.sums[:-1]), np.zeros(found.classes)
         for start in range(0, len(mean), CHUNK):  # the constant is a sum over columns, as the scores are
             part = slice(start, start + CHUNK)

@@ -33,6 +33,7 @@ from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.formats.arrow import to_arrow as as_arrow
 from herdcli.artifacts.sealed import provenance
 from herdcli.artifacts.tables import native_arrays
+from herdcli.cli.frame.options.former_names import FORMER_NAMES
 from herdcli.cli.main import COMMANDS, cli
 from herdcli.errors import BadUsage, HerdError, Interrupted
 from herdcli.records import set_notebook_view
@@ -218,12 +219,14 @@ def _short(command: click.Command, keyword: str) -> list[str]:
 def _typed(name: str, command: click.Command, options: Mapping[str, object], folder: Path) -> Iterator[str]:
     """Yield keywords as words of a command line.  Raises TypeError for unknown keywords."""
     known = _options(command)
+    former = FORMER_NAMES.get(str(command.name), {})
     for keyword, value in options.items():
-        option = known.get(keyword.rstrip("_"))
+        old = f"--{keyword.rstrip('_').replace('_', '-')}"
+        option = known.get(former.get(old, old).lstrip("-").replace("-", "_"))
         if option is None:
             close = _short(command, keyword) or get_close_matches(keyword, known, n=1)
             raise TypeError(f"{name}() has no option {keyword!r}{f'; did you mean {close[0]!r}?' if close else ''}")
-        text = next(text for text in option.opts if text.startswith("--"))
+        text = old if old in former else next(text for text in option.opts if text.startswith("--"))
         if isinstance(value, bool | np.bool_):
             yield from [text] if value else option.secondary_opts[:1]
         elif value is not None:

@@ -161,7 +161,7 @@ def _prepare_columns(artifact: Artifact, prepare: Prepare, keep: Collection[str]
 def _require_columns(data: Dataset, keep: Collection[str], where: str) -> None:
     for name in keep:
         if name not in (data.columns or {}) and name != "y":  # a sealed data set may have it as labels, and other data sets may lack it
-            hint = "herd convert --keep NAME keeps a column of an unsealed file"
+            hint = "herd convert --keep-column NAME keeps a column of an unsealed file"
             raise BadUsage(f"has no extra column '{name}'", where=where, hint=hint)
 
 

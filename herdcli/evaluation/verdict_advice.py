@@ -8,7 +8,7 @@ from __future__ import annotations
 DIVERGED = "diverged"
 
 ADVICE = {
-    "worse than independent": "lower --learning-rate, take more --steps or --algorithm pt, or --standardize the columns",
+    "worse than independent": "lower --learning-rate, take more --gibbs-steps or --algorithm pt, or --standardize the columns",
     "learned nothing": "the model needs columns that depend on each other",
     "overfits": "fewer units or components, a penalty, or more rows",
     "dead units": "a lower --learning-rate, or fewer --hidden",
@@ -19,7 +19,7 @@ ADVICE = {
     "no better than chance": "check that the labels belong to the rows; scale the columns",
     "one class": "scale the columns, shuffle the rows, or change --C",
     "misleading probabilities": "errors may be few, but do not use the probabilities",
-    "worse than baseline": "fewer --components, more --restarts, or other columns",
+    "worse than baseline": "fewer --components, more --starts, or other columns",
     "variance at floor": "a component sits on few rows: fewer --components or another --covariance",
     "not converged": "more --iterations",
     "impossible rows": "some test rows have probability 0: --smoothing 1",

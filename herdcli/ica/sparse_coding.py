@@ -278,7 +278,7 @@ class DictionaryLearning(FixedLengthAlgorithm[SparseCodingState]):
         state.A /= np.sqrt((state.A**2).sum(axis=0))
         state.step += 1
         if not np.isfinite(state.A).all():
-            raise Diverged(f"the dictionary left the finite range at update {state.step}", hint="lower --rates")
+            raise Diverged(f"the dictionary left the finite range at update {state.step}", hint="lower --rate-schedule")
         return state
 
     @property

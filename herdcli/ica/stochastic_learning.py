@@ -52,7 +52,7 @@ class ChainsCollapsed(Diverged):
     def __init__(self, state: LearningState) -> None:
         super().__init__(
             f"acceptance collapsed again at update {state.step}, after the leapfrog step had been reset",
-            hint="lower --rates, or take shorter trajectories (--leapfrog)",
+            hint="lower --rate-schedule, or take shorter trajectories (--leapfrog)",
         )
         self.state = state
 
@@ -153,7 +153,8 @@ def _update_exactly(problem: LearningProblem, energy: RowEnergy, rows: Array, st
         return
     if state.resets == RETREATS:
         raise Diverged(
-            f"filters {trouble} at update {state.step}, at 1/{2**RETREATS} of the rate", hint="lower --rates, or take a larger --batch-size"
+            f"filters {trouble} at update {state.step}, at 1/{2**RETREATS} of the rate",
+            hint="lower --rate-schedule, or take a larger --batch-size",
         )
     state.J[...], state.gamma[...] = state.good_J, state.good_gamma
     state.J_velocity[...], state.gamma_velocity[...] = 0, 0

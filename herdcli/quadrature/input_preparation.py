@@ -139,7 +139,7 @@ def target_from_table(kind: str, X: Array, names: Sequence[str] | None) -> Targe
     if kind in ("gaussian", "mixture"):
         found = mixture_from_rows(X, names)
         if kind == "gaussian" and len(X) != 1:
-            raise DataError(f"a gaussian target needs one row, not {len(X)}", hint="use --target mixture:FILE")
+            raise DataError(f"a gaussian target needs one row, not {len(X)}", hint="use --distribution mixture:FILE")
         return found
     if kind == "trigonometric":
         if X.shape[1] != 2:

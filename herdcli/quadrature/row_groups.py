@@ -51,7 +51,7 @@ def group_of_closed_form(target: Target, points: Array | None, scale: Array, cou
     Raises BadUsage for columns whose scale (d,) is not 1.
     """
     if (scale != 1).any():
-        raise BadUsage("--scale works only with --target rows, because a closed form has its own columns")
+        raise BadUsage("--scale works only with --distribution rows, because a closed form has its own columns")
     return SelectionGroup(target, points, count, input_preparation.search_box(target, points) if polish and points is not None else None)
 
 

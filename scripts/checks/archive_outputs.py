@@ -128,7 +128,7 @@ HISTORIES = (
     "herd sample recurrent.h5 --count 2 --steps 3 --burn-in 4",
     "herd sample chain.h5 --count 5",
     "herd convert real.csv --split 6,2,2",
-    "herd convert counts.csv --keep who",
+    "herd convert counts.csv --keep-last who",
     "herd convert text.svm",
 )
 CHECKPOINTS = (

@@ -55,11 +55,11 @@ COMMANDS = {  # what is run, into `out`
     "nherd-train, full": "nherd-train few.h5 --covariance full -o out",
     "merge": "merge first.h5 second.h5 -o out",
     "kernel-herd": "kernel-herd few.h5 -m 8 -o out",
-    "network": "network grid --rows 8 --columns 8 -o out",
+    "network": "network grid --grid-rows 8 --grid-columns 8 -o out",
     "ups-infer, exact": "ups-infer grid.h5 --algorithm junction-tree -o out",
     "ups-infer, bp": "ups-infer grid.h5 --algorithm bp -o out",
     "fit-mrf": "fit-mrf few.h5 --smoothing 1 -o out",
-    "ica": "ica few.h5 --algorithm infomax --components 8 --rates 0.01x3 -o out",
+    "ica": "ica few.h5 --algorithm infomax --components 8 --rate-schedule 0.01x3 -o out",
     "em": "em few.h5 --model gmm --components 2 --iterations 5 --floor 0.1 -o out",
     "em, factors": "em few.h5 --model fa --components 3 --iterations 5 -o out",
     "em, k-means": "em few.h5 --model kmeans --components 5 -o out",
@@ -79,8 +79,8 @@ COMMANDS = {  # what is run, into `out`
     "apply --exact": "apply wide.h5 few.h5 --exact -o out",
     "apply --exact, classes": "apply classes.h5 few.h5 --exact -o out",
     "kernel-herd --exact": "kernel-herd few.h5 -m 8 --exact -o out",
-    "kernel-herd --exact, line search": "kernel-herd few.h5 -m 8 --rule line-search --weights simplex --exact -o out",
-    "kernel-herd --exact, pairwise": "kernel-herd few.h5 -m 8 --rule pairwise --weights affine --exact -o out",
+    "kernel-herd --exact, line search": "kernel-herd few.h5 -m 8 --rule line-search --atom-weights simplex --exact -o out",
+    "kernel-herd --exact, pairwise": "kernel-herd few.h5 -m 8 --rule pairwise --atom-weights affine --exact -o out",
     "kernel-herd --exact, nearest point": "kernel-herd few.h5 -m 8 --rule min-norm-point --exact -o out",
 }
 SETTINGS: dict[str, dict[str, str]] = {  # column -> variables of the environment; `threads` and `lowest` are no variables
@@ -115,7 +115,7 @@ PRICES = {  # what is timed with and without --exact
     "apply, 64 × 100": "apply hundred.h5 digits.h5 -o out",
     "kernel-herd, 100 atoms": "kernel-herd digits.h5 -m 100 -o out",
     "kernel-herd, 100 atoms, min-norm-point": "kernel-herd digits.h5 -m 100 --rule min-norm-point -o out",
-    "kernel-herd, 100 atoms, affine weights": "kernel-herd digits.h5 -m 100 --weights affine -o out",
+    "kernel-herd, 100 atoms, affine weights": "kernel-herd digits.h5 -m 100 --atom-weights affine -o out",
 }
 PRICED_ON = ("SSE2 everywhere",)  # besides the machine as it is
 

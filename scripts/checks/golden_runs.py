@@ -48,7 +48,7 @@ BASES: dict[str, str] = {
     "convert": "herd convert few.h5 -o OUT.h5",
     "convert pieces": "herd convert few.h5 --subsample 2 --mask mask.csv --patches 2 --count 50 -o OUT.h5",
     "convert split": "herd convert few.h5 --split 5,2,2 --mask ellipse:.9,.8 -o OUT.h5",
-    "convert held out": "herd convert conditions.csv --keep light --hold-out light=2 --label who -o OUT.h5",
+    "convert held out": "herd convert conditions.csv --keep-last light --hold-out light=2 --label who -o OUT.h5",
     "convert weights": "herd convert weights.npz --to rbm --units spin --range 0,16 -o OUT.h5",
     "data": "herd data digits -o OUT.h5",
     "selftest": "herd selftest --topic herding",
@@ -82,7 +82,7 @@ with open('rows.svm', 'w') as file:
 open('evidence.csv', 'w').write('x0,x4,x8\n0,1,1\n1,-1,0\n0,0,-1\n')
 END
 herd kernel-herd points.csv -m 12 -q -o points.samples.h5
-herd network grid --rows 3 --columns 3 -q -o grid.h5
+herd network grid --grid-rows 3 --grid-columns 3 -q -o grid.h5
 herd ups-infer grid.h5 -q -o grid.beliefs.h5
 herd nherd-train rows.svm -q -o first.h5
 herd nherd-train rows.svm --algorithm arow -q -o second.h5

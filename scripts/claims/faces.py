@@ -40,7 +40,7 @@ def partitions(quick: bool, equalized: bool = True) -> dict[str, list[tuple[Arra
         work = Path(name)
         for source, (file, factor, column) in SOURCES.items():
             normal = NORMAL if equalized else NORMAL[:2]
-            herd("convert", path(file), "--subsample", factor, *normal, "--keep", column, "-q", "-o", work / f"{source}.h5")
+            herd("convert", path(file), "--subsample", factor, *normal, "--keep-column", column, "-q", "-o", work / f"{source}.h5")
         for data, (source, options) in SPLITS.items():
             for number in range(2 if quick else 10):
                 herd("convert", work / f"{source}.h5", *options, "--seed", number, "-q", "-o", work / "part.h5")

@@ -9,7 +9,7 @@ zeros     sec. 5.3: states that never come up, of 1,024, after herding and line 
 erratic   sec. 5.3: how far the distance to the law of maximum entropy, and the MMD, go up and down from one place of the trace to the
           next, of rational and of irrational means.
 
-Every MMD is one of `herd kernel-herd … | herd eval --trace`.
+Every MMD is one of `herd kernel-herd … | herd eval --curve`.
 """
 
 from __future__ import annotations

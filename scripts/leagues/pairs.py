@@ -60,7 +60,7 @@ TASKS = {
     "pictures": Task(
         "test error",
         ("digits", "usps", "mnist"),
-        ("herd --per-class --keep 0", "fit-rbm --per-class", "nherd-train", "regress"),
+        ("herd --per-class --keep-last 0", "fit-rbm --per-class", "nherd-train", "regress"),
         "error",
         ("logistic regression", "nearest neighbour", "SVC", "BernoulliRBM + logistic", *VW),
     ),

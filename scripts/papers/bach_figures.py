@@ -5,7 +5,7 @@
     python scripts papers/bach_figures FOLDER --figure 3 --count 60 --seeds 3
 
 For each figure bach-figN.csv (long form: panel, method, t, and what is plotted) and, with matplotlib, bach-figN.png.  Every number
-comes out of `herd kernel-herd … | herd eval --trace`; this file only writes inputs and draws.
+comes out of `herd kernel-herd … | herd eval --curve`; this file only writes inputs and draws.
 
 Figure 3: population herding on [0, 1], MMD against the number of atoms.  Left ν = 3 and a trigonometric density, middle
 ν = 3 and right ν = 1, both uniform.  Random is averaged over 10 seeds, with the standard error of that mean; "-proj" are the simplex
@@ -31,10 +31,10 @@ from shared.figure_pipeline import Row, herd, pyplot, read_csv, write_csv
 
 
 def trace(folder: Path, *arguments: object, target: str | None = None) -> list[Row]:
-    """`herd kernel-herd ARGUMENTS` and the rows of `herd eval --trace`."""
+    """`herd kernel-herd ARGUMENTS` and the rows of `herd eval --curve`."""
     herd("kernel-herd", *arguments, "--no-state", "-q", "-o", "run.h5", folder=folder)
-    extra = ["--target", target] if target else []
-    return read_csv(herd("eval", "run.h5", "--trace", "--format", "csv", *extra, folder=folder))
+    extra = ["--distribution", target] if target else []
+    return read_csv(herd("eval", "run.h5", "--curve", "--format", "csv", *extra, folder=folder))
 
 
 def table(path: Path, columns: list[str], rows: np.ndarray) -> str:
@@ -73,7 +73,19 @@ def figure3(folder: Path, count: int, seeds: int = 10) -> Iterator[Row]:
 def figure4(folder: Path, count: int) -> Iterator[Row]:
     target = density(folder)
     herd(
-        "kernel-herd", "--rule", "random", "-m", 1000, "--target", target, "--kernel", "bernoulli:3", "-q", "-o", "sample.h5", folder=folder
+        "kernel-herd",
+        "--rule",
+        "random",
+        "-m",
+        1000,
+        "--distribution",
+        target,
+        "--kernel",
+        "bernoulli:3",
+        "-q",
+        "-o",
+        "sample.h5",
+        folder=folder,
     )
     for rule in ("herding", "line-search"):
         for row in trace(folder, "sample.h5", "-m", count, "--kernel", "bernoulli:3", "--rule", rule, target=target):
@@ -83,7 +95,7 @@ def figure4(folder: Path, count: int) -> Iterator[Row]:
         herd(
             "kernel-herd", "sample.h5", "-m", t, "--kernel", "bernoulli:3", "--rule", "min-norm-point", "-q", "-o", "run.h5", folder=folder
         )
-        (row,) = read_csv(herd("eval", "run.h5", "--format", "csv", "--target", target, folder=folder))
+        (row,) = read_csv(herd("eval", "run.h5", "--format", "csv", "--distribution", target, folder=folder))
         for column, name in (("mmd", "train"), ("target_mmd", "test")):
             yield {"panel": "sample of 1000", "method": f"min-norm-point, {name}", "t": int(t), "mmd": float(row[column])}
 

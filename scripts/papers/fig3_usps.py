@@ -35,7 +35,7 @@ def cd(iterations: int, algorithm: str = "cd") -> str:
 
 def commands(iterations: int) -> dict[str, str]:
     """Column -> the command that makes its artifact, without data and seed."""
-    herd = f"herd {PROTOCOL} --iterations {iterations} --burn-in {iterations // 2} --keep 0"
+    herd = f"herd {PROTOCOL} --iterations {iterations} --burn-in {iterations // 2} --keep-last 0"
     fit = f"fit-rbm {PROTOCOL}"
     found = {f"H{i}": f"{herd} --variant local --hidden {size}" for i, size in SIZES.items()}
     found |= {f"SH{i}": f"{herd} --variant safe --hidden {size}" for i, size in SIZES.items()}

@@ -94,7 +94,7 @@ def grey(*pictures: Path) -> None:
 def normalised(work: Path) -> None:
     """orl.h5, yale.h5 and, of twice the size, single.h5 in the working folder."""
     for name, (source, factor, column) in SOURCES.items():
-        made(work / f"{name}.h5", "convert", path(source), "--subsample", factor, *NORMAL, "--keep", column)
+        made(work / f"{name}.h5", "convert", path(source), "--subsample", factor, *NORMAL, "--keep-column", column)
     made(work / "single.h5", "convert", path(SOURCES["orl"][0]), "--subsample", 2, *NORMAL)
 
 

@@ -34,7 +34,7 @@ from herdcli.numerics.principal_components import principal_components
 
 STUDENT = "ica --algorithm ebm --expert student --batch-size 100 --momentum 0.9"
 LIKE_PATCHES = f"{STUDENT} --leapfrog 30 --weight-decay 1e-4 --initial-scale unit --gamma-rate 1"
-FACES = f"{STUDENT} --components 256 --filters 361 --steps 3 --leapfrog 20 --initial-scale unit --gamma-rate 0.2"
+FACES = f"{STUDENT} --components 256 --filters 361 --proposals 3 --leapfrog 20 --initial-scale unit --gamma-rate 0.2"
 SPEECH = "0.05x5000,0.025x5000,0.005x4000,0.0025x3000,0.0005x3000"
 
 COLUMNS = ["name", "filters", "dimensions", "iterations", "kurtosis"]

@@ -48,7 +48,9 @@ def learned(rows: Path, model: Path, program: str, epochs: int, sweeps: int, see
     weights = model.with_suffix(".npz")
     if program == "herd":
         fitted = model.with_suffix(".fit.h5")
-        seconds = timed("fit-rbm", rows, *LEARNING, "--epochs", epochs, "--steps", sweeps, "--seed", seed, "-j", 1, "-q", "-o", fitted)
+        seconds = timed(
+            "fit-rbm", rows, *LEARNING, "--epochs", epochs, "--gibbs-steps", sweeps, "--seed", seed, "-j", 1, "-q", "-o", fitted
+        )
         weights = model.with_suffix(".safetensors")
         herd("convert", fitted, "-q", "-o", weights)
         fitted.unlink()

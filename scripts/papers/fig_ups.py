@@ -2,7 +2,7 @@
 
     python scripts papers/fig_ups FOLDER [--figure 5.5] [--figure 5.6] [--networks 100] [--cell 10] [--sigma-w 1 --sigma-w 10]
 
-Networks are those of `herd network grid --observe border --seed S`, runs those of `herd ups-infer`, numbers those of `herd eval`.
+Networks are those of `herd network grid --draw-observed border --seed S`, runs those of `herd ups-infer`, numbers those of `herd eval`.
 
 Fig. 5.5: σ_w = 5, σ_b = 1, σ_α = 4, residual 1e-10, the updates that each algorithm needs (`ups --clamp columns` is UPS-V,
 `rows-columns` UPS-HV).  Fig. 5.6: mean absolute error of P(x = 1) over the variables without evidence, of loopy IS in parallel
@@ -44,7 +44,7 @@ DAMPED = ["--damping-schedule", "0,0.25,0.5,0.75,0.9,0.95,0.98,0.99", "--damping
 def grid(at: Path, seed: int, sigma_w: float, sigma_b: float, sigma_alpha: float) -> Path:
     """A lattice with marginals given at its border, in a folder."""
     sigmas = ("--sigma-w", sigma_w, "--sigma-b", sigma_b, "--sigma-alpha", sigma_alpha)
-    herd("network", "grid", *sigmas, "--observe", "border", "--seed", seed, "-q", "-o", at / "network.h5")
+    herd("network", "grid", *sigmas, "--draw-observed", "border", "--seed", seed, "-q", "-o", at / "network.h5")
     return at / "network.h5"
 
 
@@ -79,7 +79,7 @@ def accuracy(unit: Row) -> list[Row]:
         fixed: list[object] = [] if case in "cd" else ["--ignore-observed"]
         if case == "a":  # σ_α → ∞
             (at / "evidence").write_text("".join(f"x{i}={int(p[1] > 0.5)}\n" for i, p in observed.items()))
-            fixed += ["--evidence", at / "evidence"]
+            fixed += ["--observations", at / "evidence"]
         exact = infer(projected(given, observed) if case in "cd" else given, "junction-tree", "exact", *fixed)
         propagation = "loopy-is" if case in "cd" else "bp"
         damped = [infer(given, propagation, s, "--schedule", s, *DAMPED, "--tolerance", 1e-8, *fixed) for s in ("parallel", "sequential")]

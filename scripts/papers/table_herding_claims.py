@@ -36,7 +36,7 @@ PAIRS = {  # table -> rows that are compared split by split
 
 def tables(iterations: int, few: tuple[int, ...] = FEW) -> dict[str, dict[str, str]]:
     """Table -> row -> command."""
-    herd = f"herd {PROTOCOL} --iterations {iterations} --burn-in {iterations // 2} --keep 0 --energy-every 2"
+    herd = f"herd {PROTOCOL} --iterations {iterations} --burn-in {iterations // 2} --keep-last 0 --energy-every 2"
     readings = ("none", "full", "growthless")
     fit = f"fit-rbm {PROTOCOL} {cd(iterations)} --momentum 0.9 --hidden 100"
     epochs = -(-iterations // 7)

@@ -49,7 +49,7 @@ EXPORTS = (
     "completion bash",
     "check --rerun bin.h5 --input rows.csv",
     "ups-infer network.h5 --algorithm ups -o out.mar",
-    "network grid --rows 3 --columns 3 -o out.fg",
+    "network grid --grid-rows 3 --grid-columns 3 -o out.fg",
     "kernel-herd points.csv -m 4 -o out.csv",
     "em real.h5 --components 2 --on-disk -o out.h5",
     "em points.csv --components 2 --checkpoint run.ck --every 2 -o out.h5",

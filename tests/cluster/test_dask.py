@@ -215,7 +215,7 @@ def test_an_input_that_changes_is_told(here, tmp_path):
 
     def change(pid: int) -> None:
         subprocess.run(
-            [str(dask_cluster.HERD), "convert", here / "digits.h5", "--keep", "y", "-q", "-o", tmp_path / "digits.h5"], check=True
+            [str(dask_cluster.HERD), "convert", here / "digits.h5", "--keep-column", "y", "-q", "-o", tmp_path / "digits.h5"], check=True
         )
 
     done = disturbed(tmp_path, state.exists, change, *LONG, "-o", "a.h5", "--cluster", "local:2", "--checkpoint", state, "--every", "1")

@@ -108,7 +108,7 @@ class Passed(Away):
 
 FIT = ["fit-rbm", "--hidden", "5", "--epochs", "2", "--batch-size", "1500"]
 MODELS = {
-    "cd": ["states.npy", "--steps", "2"],
+    "cd": ["states.npy", "--gibbs-steps", "2"],
     "cd of means": ["states.npy", "--mean-field", "visible", "--sparsity-target", "0.1", "--centering"],
     "pcd": ["states.npy", "--algorithm", "pcd"],
     "pcd of fewer chains than rows": ["states.npy", "--algorithm", "pcd", "--chains", "700", "--optimizer", "adam"],

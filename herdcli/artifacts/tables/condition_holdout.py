@@ -59,7 +59,7 @@ def apply_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], spec: str |
         raise DataError("no labels 'y', which --hold-out needs", hint="--label COLUMN names the labels of a table")
     unknown = next((one.column for one in hold_outs if one.column not in (data.columns or {})), None)
     if unknown:
-        raise BadUsage(f"--hold-out needs the column '{unknown}', which is not kept", hint=f"--keep {unknown}")
+        raise BadUsage(f"--hold-out needs the column '{unknown}', which is not kept", hint=f"--keep-column {unknown}")
     split = np.full(len(data.y), TRAIN, dtype=np.uint8) if spec is None else assign_splits(data, spec, seed)
     names = np.where(split == TEST, RANDOM, "").astype(object)
     for rows, inside, name in _assign_holdouts(data, hold_outs, seed):

@@ -1,4 +1,4 @@
-"""`herd apply --explain ROW`: a table of the terms of one prediction."""
+"""`herd apply --explain-row ROW`: a table of the terms of one prediction."""
 
 from __future__ import annotations
 

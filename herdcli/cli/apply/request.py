@@ -47,6 +47,7 @@ class Request:
     )
     explain: int | None = option(
         whole(1),
+        "--explain-row",
         metavar="ROW",
         record=where_given(),
         only=Excludes("want", hint="leave one of them out"),

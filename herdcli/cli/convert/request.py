@@ -96,7 +96,11 @@ class Request:
     )
     log: bool = flag(help="Replace each value x by log(1 + x), for intensities.")
     keep: tuple[str, ...] = repeated(
-        text(), metavar="COLUMN", group=INPUT, help="Keep this column too, from a file that herd did not write.  May be repeated."
+        text(),
+        "--keep-column",
+        metavar="COLUMN",
+        group=INPUT,
+        help="Keep this column too, from a file that herd did not write.  May be repeated.",
     )
     hold_outs: tuple[ConditionHoldout, ...] = repeated(
         HOLD_OUT,
@@ -115,5 +119,5 @@ class Request:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that must be read: those of --keep and those of --hold-out."""
+        """The columns that must be read: those of --keep-column and those of --hold-out."""
         return tuple(dict.fromkeys([*self.keep, *(one.column for one in self.hold_outs)]))

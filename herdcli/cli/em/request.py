@@ -82,7 +82,7 @@ RANDOM_DIRECTIONS = Condition(
     refusal="--solver randomised starts from random directions, not from --init",
     hint="leave out one of them",
 )
-ONE_START = OneOf("restarts", 1, refusal="--minibatch runs once, not with --restarts", hint="leave out one of them")
+ONE_START = OneOf("restarts", 1, refusal="--minibatch runs once, not with --starts", hint="leave out one of them")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +170,7 @@ class Request:
         "[default: 1 / --components]",
     )
     iterations: int = option(whole(0), default=500, group=LEARNING, help="Maximum number of iterations (M steps) per start.")
-    restarts: int = option(whole(1), default=1, group=LEARNING, help="Number of starts; the best fit is kept.")
+    restarts: int = option(whole(1), "--starts", default=1, group=LEARNING, help="Number of starts; the best fit is kept.")
     patience: int = option(
         whole(1), default=3, group=LEARNING, help="Stop after this many iterations in a row that gain less than --tolerance."
     )

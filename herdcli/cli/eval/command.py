@@ -40,7 +40,7 @@ def command(session: Session, request: Request) -> None:
     classification error, compared with nearest neighbours and the majority class.  dbn: a lower bound on the likelihood.
 
     classifier: errors and calibration on held-out examples.  samples: MMD (distance between kernel mean embeddings)
-    to the rows they represent, to other rows (--data) or to a distribution (--target).  beliefs, network:
+    to the rows they represent, to other rows (--data) or to a distribution (--distribution).  beliefs, network:
     convergence, likelihoods, and distance from --reference.  ica: distance from the known mixing, locality of the
     filters (Gabor fits), score matching on held-out rows.  rbm-pairs: with --gallery, rank-n error rates, compared with
     correlation, eigenfaces, fisherfaces and δppca.

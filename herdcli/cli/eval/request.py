@@ -129,12 +129,13 @@ class Request:
     )
     target: str | None = option(
         text(),
+        "--distribution",
         metavar="NAME[:…]",
         group=INPUT,
         record=as_recorded(_recorded_target),
         help="Samples: compare with this distribution (see herd kernel-herd).",
     )
-    trace: bool = flag(help="Samples: one row for each of several numbers of atoms, evenly spaced on a log scale.")
+    trace: bool = flag("--curve", help="Samples: one row for each of several numbers of atoms, evenly spaced on a log scale.")
     kernel: str | None = option(
         text(), metavar="NAME", help="Samples: kernel that defines the error.  [default: the one they were chosen with]"
     )

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def with_target(session: Session, artifact: Artifact, request: Request) -> Artifact:
-    """Return samples, or a data set as equally weighted samples, with the target of --data or --target; traced with --trace."""
+    """Return samples, or a data set as equally weighted samples, with the target of --data or --distribution; traced with --curve."""
     if artifact.kind == "dataset" and not (request.target or request.data or request.scores):
         raise BadUsage(
-            "to evaluate a data set, herd needs a target", where=artifact.name, hint="--data FILE, --target NAME or --scores FILE"
+            "to evaluate a data set, herd needs a target", where=artifact.name, hint="--data FILE, --distribution NAME or --scores FILE"
         )
     atoms, names = rows_and_names(artifact)
     own = artifact.value if artifact.kind == "samples" else None
@@ -48,7 +48,7 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
             atoms, target = atoms / scale, _scale_target(target, scale)
         reference = samples.target_reference(kernel, target, map=session.map)
     if request.trace and own is None:
-        raise BadUsage("--trace needs samples: the rows of a data set have no order of selection", where=artifact.name)
+        raise BadUsage("--curve needs samples: the rows of a data set have no order of selection", where=artifact.name)
     return replace(artifact, value=samples.EvaluatedSamples(own, atoms, weight, reference, kernel, traced=request.trace))
 
 
@@ -59,7 +59,7 @@ def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) ->
     """
     own = artifact.value if artifact.kind == "samples" else None
     if request.target or request.data:
-        raise BadUsage("--scores already describe the target", hint="leave out --data and --target")
+        raise BadUsage("--scores already describe the target", hint="leave out --data and --distribution")
     text = request.kernel or (own.kernel if own is not None and own.kernel.startswith("stein") else "stein:imq")
     kernel = parse_kernel(text)
     if not isinstance(kernel, SteinKernel):
@@ -70,10 +70,10 @@ def _atoms_and_scores(session: Session, request: Request, artifact: Artifact) ->
 
 
 def _read_target(session: Session, request: Request, dimension: int, names: list[str] | None, kernel: str) -> Target:
-    """Return the target of --target or --data, in the columns of the atoms."""
+    """Return the target of --distribution or --data, in the columns of the atoms."""
     if request.target:
         if request.data:
-            raise BadUsage("--data and --target exclude each other", hint="give one of them")
+            raise BadUsage("--data and --distribution exclude each other", hint="give one of them")
         return parse_target(session, request.target, dimension)
     read = session.load(str(request.data), "data", kinds={"dataset", "samples"})
     X, have = rows_and_names(read)

@@ -35,7 +35,7 @@ def refuse_shards(session: Session, request: Request) -> None:
     """Raise BadUsage for --shard or --cluster if the learning does not work from counts."""
     if request.algorithm == "pseudo-likelihood" and session.shard is None:
         return
-    hint = "shards and workers count rows, which --moments, --features, --structure l1, bayes and chains of gradient do not learn from"
+    hint = "shards and workers count rows; --moments, --feature-clusters, --structure l1, bayes, gradient chains need more"
     if request.algorithm == "pseudo-likelihood":
         hint = "--cluster WHERE keeps the rows of pseudo-likelihood with workers"
     shards.refuse_shards(session, hint)

@@ -203,6 +203,7 @@ class Request:
     )
     features: str | None = option(
         text(),
+        "--feature-clusters",
         metavar="FILE",
         record=as_file(),
         only=(UNDIRECTED, NEEDS_ROWS),
@@ -260,6 +261,7 @@ class Request:
     )
     penalty: float = option(
         number(0),
+        "--l2",
         default=0.0,
         group=LEARNING,
         only=OneOf("algorithm", "gradient", "pseudo-likelihood"),

@@ -141,7 +141,12 @@ class Request:
         "units, pt for words, exact for --learn-variances with up to 12 hidden units, else cd.",
     )
     steps: int = option(
-        whole(1), default=1, group=LEARNING, only=CHAINS, help="Gibbs sweeps per update (the k of CD-k); with tap, fixed-point iterations."
+        whole(1),
+        "--gibbs-steps",
+        default=1,
+        group=LEARNING,
+        only=CHAINS,
+        help="Gibbs sweeps per update (the k of CD-k); with tap, fixed-point iterations.",
     )
     chains: int | None = option(
         whole(1),
@@ -313,7 +318,7 @@ class Request:
         metavar="N",
         record=where_given(),
         only=CHAINS,
-        help="Change the Gibbs sweeps per update evenly from --steps at the start to N at the end.  [default: --steps]",
+        help="Change the Gibbs sweeps per update evenly from --gibbs-steps at the start to N at the end.  [default: --gibbs-steps]",
     )
     optimizer: str | None = option(
         choice("momentum", "adam", "natural"),
@@ -589,7 +594,7 @@ class SequencesRequest(Request):
         if self.algorithm not in ALGORITHMS:
             raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="--algorithm cd")
         if self.algorithm == "exact" and "steps" in typed_options:
-            raise BadUsage("--steps has no meaning with --algorithm exact", hint="leave it out")
+            raise BadUsage("--gibbs-steps has no meaning with --algorithm exact", hint="leave it out")
         typed = {each.name: getattr(self, each.name) for each in fields(RecurrentSettings) if each.name in typed_options}
         layers = {name: units for name in ("visible_units", "hidden_units") if (units := getattr(self, name) or self.units)}
         settings = fill_defaults(RecurrentSettings(**typed | layers | {"seed": self.seed}), typed_options)

@@ -110,13 +110,13 @@ def _feature_vectors(data: Artifact, request: Request) -> HerdingInputs:
 
 
 def _feature_means(data: Artifact, request: Request) -> HerdingInputs:
-    """Return the inputs for --moments: one row of feature means."""
+    """Return the inputs for --from-moments: one row of feature means."""
     from herdcli.herding import class_runs, visible_herding
     from herdcli.herding.binary_features import unit_count
 
     X = _dense_rows(data)
     if len(X) != 1:
-        raise DataError(f"/X has {len(X)} rows; --moments takes one row of means", where=data.name)
+        raise DataError(f"/X has {len(X)} rows; --from-moments takes one row of means", where=data.name)
     features = request.features or "x"
     units = unit_count(X.shape[1], features)
     source = visible_herding.from_moments(X[0], units, features, request.representation)

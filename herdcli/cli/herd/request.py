@@ -21,10 +21,10 @@ WITH_HIDDEN_UNITS = Condition("has_hidden_units", why="with --model mrf")
 FULLY_VISIBLE = Condition("visible", why="with --model rbm")
 PER_CLASS = Condition("per_class", why="without --per-class")
 ONE_MODEL = Condition(
-    "suits_model", refusal="--features rows, --moments and --maximiser are for fully visible models", hint="use --model mrf"
+    "suits_model", refusal="--features rows, --from-moments and --maximiser are for fully visible models", hint="use --model mrf"
 )
 LABELLED = Needs(
-    Condition("has_labelled_rows"), "{option} needs labelled two-state rows", hint="leave out --rates, --moments and --features rows"
+    Condition("has_labelled_rows"), "{option} needs labelled two-state rows", hint="leave out --rates, --from-moments and --features rows"
 )
 
 
@@ -82,18 +82,20 @@ class Request:
     energy_every: int = option(
         whole(1), default=1, only=PER_CLASS, help="With --per-class: use every N-th iteration for the average energies; larger is faster."
     )
-    keep: int | None = option(whole(0), group=INPUT, help="Keep the last N pseudo-samples.  [default: all after burn-in]")
+    keep: int | None = option(whole(0), "--keep-last", group=INPUT, help="Keep the last N pseudo-samples.  [default: all after burn-in]")
     per_class: bool = flag(only=LABELLED, help="Run once for each label, and score rows by class, so that herd eval can report the error.")
     score_training: bool = flag(only=PER_CLASS, help="With --per-class: score the training rows too, not only validation and test rows.")
     representation: str = option(choice("spin", "binary"), default="spin", help="States of a unit: −1 and +1 (spin), or 0 and 1 (binary).")
-    moments: bool = flag(group=INPUT, help="With --model mrf: INPUT is one row, with the average of each feature.")
+    moments: bool = flag("--from-moments", group=INPUT, help="With --model mrf: INPUT is one row, with the average of each feature.")
     rates: str | None = option(
         text(),
         metavar="ARTIFACT",
         group=LEARNING,
         record=as_file(),
         only=Condition(
-            "has_hidden_units", refusal="--rates needs hidden units, but --model mrf has none", hint="use --moments, which need no data"
+            "has_hidden_units",
+            refusal="--rates needs hidden units, but --model mrf has none",
+            hint="use --from-moments, which need no data",
         ),
         help="Herd without data: drive the weights by the average rates of change that this earlier result stores.",
     )

@@ -37,8 +37,8 @@ def command(session: Session, request: Request) -> None:
 
     \b
       herd data digits | herd ica --components 20 | herd eval
-      herd data digits | herd ica --algorithm ebm --whiten pca --components 20 --filters 30 --rates 0.01x200 -o filters.h5
-      herd data digits | herd ica --algorithm sparse-coding --components 16 --filters 24 --rates 0.1x20 -o codes.h5
+      herd data digits | herd ica --algorithm ebm --whiten pca --components 20 --filters 30 --rate-schedule 0.01x200 -o filters.h5
+      herd data digits | herd ica --algorithm sparse-coding --components 16 --filters 24 --rate-schedule 0.1x20 -o codes.h5
 
     Start with ml: maximum likelihood by L-BFGS, one filter per dimension.  fastica and picard are those libraries
     (pip install 'herdcli[ica]'; without it, ml is used).  sobi separates by autocorrelations, so its rows must be

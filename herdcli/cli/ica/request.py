@@ -144,6 +144,7 @@ class Request:
     label: str | None = shared_options.label()
     rates: tuple[tuple[float, int], ...] | None = option(
         RATES,
+        "--rate-schedule",
         metavar="RxN,…",
         group=LEARNING,
         only=MINIBATCH,
@@ -175,10 +176,11 @@ class Request:
         group=LEARNING,
         only=MINIBATCH,
         help="Average the filters over the last N updates, against noise.  [default: 0; infomax with one filter per dimension and no "
-        "--rates: 900]",
+        "--rate-schedule: 900]",
     )
     steps: int = option(
         whole(1),
+        "--proposals",
         default=1,
         group=LEARNING,
         only=OneOf("algorithm", "ebm"),

@@ -31,7 +31,7 @@ def command(session: Session, request: Request) -> None:
 
     \b
       herd data digits | herd kernel-herd -m 100 -o prototypes.h5
-      herd kernel-herd -m 100 --target uniform --kernel bernoulli:1 --candidates grid:4096
+      herd kernel-herd -m 100 --distribution uniform --kernel bernoulli:1 --candidates grid:4096
 
     \b
     Kernels: gaussian, laplace, matern12, matern32, matern52, inverse-multiquadric,

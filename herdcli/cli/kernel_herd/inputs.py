@@ -152,7 +152,7 @@ def _read_candidates(session: Session, path: str, data: _InputRows | None) -> Ar
 
 
 def _parse_target(session: Session, request: Request, given: Array | None, data: _InputRows | None) -> Target:
-    """Return the target that --target names, with the number of columns known from the options and inputs."""
+    """Return the target that --distribution names, with the number of columns known from the options and inputs."""
     from herdcli.quadrature.targets import RowTarget
 
     if request.target == "rows" and data is not None:

@@ -92,7 +92,7 @@ OF_OWN_ROWS, OTHERS = (
     "herding, line-search, min-norm-point and rpcholesky",
 )
 TARGET = (
-    Needs(_rules_reading("target"), f"{OF_OWN_ROWS}--target", hint=f"{OTHERS} take others"),
+    Needs(_rules_reading("target"), f"{OF_OWN_ROWS}--distribution", hint=f"{OTHERS} take others"),
     Needs(DENSITY, SCORES_REFUSE),
 )
 CANDIDATES = (_rules_reading("candidates", f"{OF_OWN_ROWS}--candidates", f"{OTHERS} take others"), DENSITY)
@@ -109,7 +109,7 @@ POLISH = (
 )
 BLOCK_ROWS = (
     Excludes("by", "candidates", "extend", "polish", refusal=APART),
-    _rows_only("--block-rows works only with --target rows"),
+    _rows_only("--block-rows works only with --distribution rows"),
     _rules_reading(
         "block_rows", "--block-rows needs weights that are not negative, but --rule {rule} can give negative ones", hint="--rule herding"
     ),
@@ -117,7 +117,7 @@ BLOCK_ROWS = (
 )
 LABEL = (
     Excludes("candidates", refusal=APART),
-    _rows_only("--label does not work with --target"),
+    _rows_only("--label does not work with --distribution"),
     Excludes("block_rows", "polish", refusal=APART),
     Condition("keeps_labels", refusal="--label does not work with --by {by}"),
     DENSITY,
@@ -127,8 +127,11 @@ CHAINS = Condition(
     refusal="--thin-by-chain means --by chain, so --by {by} is not possible",
     hint="leave out --by {by}, or --thin-by-chain",
 )
-NO_ROWS, LEAVE_OUT = "--report compares atoms with rows, but the target has no rows", "leave it out"
-IN_ONE_RUN, REPORT_HINT = "--report needs all rows in memory, in one run", "leave out --block-rows and --shard, or --report"
+NO_ROWS, LEAVE_OUT = "--thinning-report compares atoms with rows, but the target has no rows", "leave it out"
+IN_ONE_RUN, REPORT_HINT = (
+    "--thinning-report needs all rows in memory, in one run",
+    "leave out --block-rows and --shard, or --thinning-report",
+)
 REPORT = (
     _rows_only(NO_ROWS, LEAVE_OUT),
     Condition("has_density", refusal=NO_ROWS, hint=LEAVE_OUT),
@@ -136,7 +139,7 @@ REPORT = (
 )
 EXACT = (
     shared_options.inexact("trace_projected", "polish"),
-    _rows_only("--exact does not work with --target", shared_options.WITHOUT_EXACT),
+    _rows_only("--exact does not work with --distribution", shared_options.WITHOUT_EXACT),
     OneOf("simd", None, refusal="--exact does not work with HERD_SIMD={simd}, which rounds otherwise", hint=shared_options.WITHOUT_EXACT),
 )
 
@@ -193,6 +196,7 @@ class Request:
     unique: bool = flag(only=UNIQUE, help="Choose no candidate twice.")
     weights: str = option(
         choice("rule", "uniform", "simplex", "affine", "free"),
+        "--atom-weights",
         default="rule",
         group=INPUT,
         help="Weights of the atoms: the rule's own, equal ones, or those with the smallest error: non-negative with sum 1 (simplex), with "
@@ -223,6 +227,7 @@ class Request:
     )
     target: str = option(
         text(),
+        "--distribution",
         default="rows",
         metavar="rows|NAME[:…]",
         group=INPUT,
@@ -275,6 +280,7 @@ class Request:
     )
     report: str | None = option(
         text(),
+        "--thinning-report",
         metavar="FILE",
         group=OUTPUT,
         record=output_file(),

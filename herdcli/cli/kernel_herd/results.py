@@ -60,7 +60,7 @@ def compare_with_random(value: Samples) -> str:
 
 
 def write_report(session: Session, inputs: SelectionInputs, parts: Sequence[Samples], request: Request) -> None:
-    """Write --report: per parameter, statistics of all rows and of the chosen rows, and the error of as many random rows."""
+    """Write --thinning-report: per parameter, statistics of all rows and of the chosen rows, and the error of as many random rows."""
     from herdcli.evaluation.metrics.thinning_error import compare_statistics
     from herdcli.evaluation.table import to_aligned_text, to_csv
     from herdcli.quadrature.targets import RowTarget

@@ -27,11 +27,11 @@ def command(session: Session, request: Request) -> None:
     """Generate, convert or describe graphical models, or build one from an HMM or a template.
 
     \b
-      herd network grid --rows 10 --columns 10 --sigma-w 2 | herd ups-infer --algorithm junction-tree
+      herd network grid --grid-rows 10 --grid-columns 10 --sigma-w 2 | herd ups-infer --algorithm junction-tree
       herd network convert alarm.bif.gz -o alarm.uai
       herd network describe alarm.bif.gz -o alarm.csv
       herd network unroll weather.bif --steps 20 -o weather20.bif
-      herd network from-hmm nights.em.h5 --evidence night.csv | herd ups-infer --algorithm junction-tree
+      herd network from-hmm nights.em.h5 --observations night.csv | herd ups-infer --algorithm junction-tree
 
     grid, tree and random draw a Boltzmann machine with that graph.  convert changes the format of INPUT.  describe
     writes the parents, children, Markov blankets and ancestors of its variables, the moral graph and bounds on the

@@ -33,8 +33,12 @@ class Request:
 
     structure: str
     source: str = input_file()
-    rows: int = option(whole(1), default=5, only=OneOf("structure", "grid", positional=True), help="Number of rows of a grid.")
-    columns: int = option(whole(1), default=5, only=OneOf("structure", "grid", positional=True), help="Number of columns of a grid.")
+    rows: int = option(
+        whole(1), "--grid-rows", default=5, only=OneOf("structure", "grid", positional=True), help="Number of rows of a grid."
+    )
+    columns: int = option(
+        whole(1), "--grid-columns", default=5, only=OneOf("structure", "grid", positional=True), help="Number of columns of a grid."
+    )
     nodes: int = option(
         whole(1),
         default=25,
@@ -42,12 +46,17 @@ class Request:
         help="Number of variables of a tree or random graph.",
     )
     degree: float = option(
-        number(0), default=4.0, only=OneOf("structure", "random", positional=True), help="Mean number of neighbours in a random graph."
+        number(0),
+        "--mean-degree",
+        default=4.0,
+        only=OneOf("structure", "random", positional=True),
+        help="Mean number of neighbours in a random graph.",
     )
     sigma_w: float = option(number(0), default=1.0, only=DRAWN, help="Standard deviation of the weights.")
     sigma_b: float = option(number(0), default=1.0, only=DRAWN, help="Standard deviation of the biases around −½ Σ weights.")
     observe: str | None = option(
         choice("border", "leaves"),
+        "--draw-observed",
         group=INPUT,
         only=DRAWN,
         help="Also draw observed marginals, for the border variables of a grid or for leaves.",
@@ -55,11 +64,12 @@ class Request:
     sigma_alpha: float = option(
         number(0),
         default=1.0,
-        only=(DRAWN, Condition("observe", why="without --observe")),
-        help="With --observe: standard deviation σ of α in the observed marginals 1/(1+e^α), α ~ N(0, σ²).",
+        only=(DRAWN, Condition("observe", why="without --draw-observed")),
+        help="With --draw-observed: standard deviation σ of α in the observed marginals 1/(1+e^α), α ~ N(0, σ²).",
     )
     evidence: str | None = option(
         text(),
+        "--observations",
         metavar="FILE",
         group=INPUT,
         record=where_changed(None, lambda value: "file"),

@@ -235,7 +235,13 @@ class Request:
         help="Stop after N steps or epochs without a lower loss on the validation rows, and keep the best; 0: never.",
     )
     restarts: int = option(
-        whole(1), default=1, group=LEARNING, record=where_changed(1), only=LAYERED, help="Starts of --hidden, of which the best is kept."
+        whole(1),
+        "--starts",
+        default=1,
+        group=LEARNING,
+        record=where_changed(1),
+        only=LAYERED,
+        help="Starts of --hidden, of which the best is kept.",
     )
     dtype: str | None = option(
         choice("float64", "float32"),

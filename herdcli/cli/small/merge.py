@@ -30,12 +30,14 @@ class Request:
     models: tuple[str, ...] = input_file()
     rule: str = option(
         choice("precision", "evidence", "mean"),
+        "--combine",
         default="precision",
         help="How classifiers are combined.  precision: precisions add up, without the repeated prior; evidence: means of the weights, "
         "each classifier counting by what it has learned; mean: plain means.",
     )
     data: str | None = option(
         text(),
+        "--calibration-data",
         metavar="FILE",
         group=INPUT,
         record=as_file(),

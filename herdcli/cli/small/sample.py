@@ -56,12 +56,13 @@ class Request:
     )
     mask: str | None = option(
         text(),
+        "--given-mask",
         metavar="FILE",
         record=input_file(),
         only=Condition("given", why="without --given"),
         help="With --given: data set with 0 for entries to draw; one row for each row of --given, or one for all.",
     )
-    steps: int | None = option(whole(1), record=where_given(), help="hmm, lds, rtrbm: length of each sequence.  [default: 100]")
+    steps: int | None = option(whole(1), "--length", record=where_given(), help="hmm, lds, rtrbm: length of each sequence.  [default: 100]")
     seed: int = shared_options.seed()
 
     def resolved(self, typed_options: frozenset[str]) -> Request:

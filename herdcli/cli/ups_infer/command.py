@@ -35,7 +35,7 @@ def command(session: Session, request: Request) -> None:
     INPUT is a network: UAI, libDAI .fg, BIF, XMLBIF, Hugin .net or GeNIe .xdsl text, or an artifact.  The result holds the
     marginals of variables and cliques, and log Z, which with evidence is the log of its probability in a Bayesian network.
 
-    What is known: --evidence fixes states, --observe fixes marginals (generalised inference), and --likelihood
+    What is known: --evidence fixes states, --observe fixes marginals (generalised inference), and --soft-evidence
     multiplies states by weights.  --evidence-rows reads a table with many cases of evidence and writes a table of
     marginals; with --slices, its rows are the time slices of a dynamic Bayesian network.
 

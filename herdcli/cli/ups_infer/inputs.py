@@ -32,7 +32,7 @@ def condition_network(session: Session, full: Network, request: Request) -> tupl
         network.check_marginal(full, i, p)
     if both := sorted(evidence.keys() & (stored | given).keys()):
         raise BadUsage(f"{full.name(both[0])} has evidence and an observed marginal", hint="--ignore-observed leaves the stored ones out")
-    weighed = network.with_likelihoods(full, dict(_parse_assignments(full, request.likelihood, "--likelihood")))
+    weighed = network.with_likelihoods(full, dict(_parse_assignments(full, request.likelihood, "--soft-evidence")))
     return network.condition_network(network.with_observed_marginals(weighed, stored | given), evidence), evidence
 
 

@@ -91,7 +91,7 @@ SLICE_ROWS = (
     Needs(BY_TREE, "--slices works only with junction trees, not with --algorithm {algorithm}"),
     Needs(
         Condition("has_rows_alone"),
-        "--slices does not work with --query, --evidence, --observe and --likelihood",
+        "--slices does not work with --query, --evidence, --observe and --soft-evidence",
         hint="write evidence into --evidence-rows",
     ),
 )
@@ -309,7 +309,10 @@ class Request:
         text(), metavar="X=P,P…", group=INPUT, help="Fix the marginal of a variable, such as x3=0.2,0.8.  May be repeated."
     )
     likelihood: tuple[str, ...] = repeated(
-        text(), metavar="X=L,L…", help="Multiply the states of a variable by likelihoods (soft evidence), such as x3=1,4.  May be repeated."
+        text(),
+        "--soft-evidence",
+        metavar="X=L,L…",
+        help="Multiply the states of a variable by likelihoods (soft evidence), such as x3=1,4.  May be repeated.",
     )
     ignore_observed: bool = flag(help="Ignore the observed marginals that are stored with the network.")
     output_marginals: str = option(

@@ -415,7 +415,7 @@ def lost_tracking_message(row: Mapping[str, Any]) -> str | None:
 def independence_message(row: Mapping[str, Any]) -> str:
     """Return a message about a model that explains held-out rows worse than independent columns, with both in nats per row."""
     against = f"{row['log_likelihood']:.2f} against {row['independent']:.2f} nats a row"
-    more = "or take more --steps" if "perplexity" in row else "take more --steps, or --algorithm pt"
+    more = "or take more --gibbs-steps" if "perplexity" in row else "take more --gibbs-steps, or --algorithm pt"
     return f"the model explains held-out rows worse than independent columns do ({against}): lower --learning-rate, {more}"
 
 

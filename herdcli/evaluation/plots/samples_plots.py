@@ -77,7 +77,7 @@ def _shorten_kernel(kernel: str) -> str:
 
 
 def mmd(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
-    """The MMD of the first m atoms against m, beside that of m random rows; with --data or --target also to that target."""
+    """The MMD of the first m atoms against m, beside that of m random rows; with --data or --distribution also to that target."""
     own = value.samples if isinstance(value, EvaluatedSamples) else value
     if own is None:
         raise BadUsage("--plot mmd needs samples: the rows of a data set have no order of selection", hint="--plot atoms")

@@ -234,7 +234,7 @@ FORMULAS: dict[str, tuple[str, str]] = {
     "states": ("count", FILE),
     "subset_accuracy": ("(1/n) Σ [ŷ_l = y_l for every l]", TAGS),
     "t": ("count", FILE),
-    "target_mmd": ("as mmd, with μ of --target, --data or --scores", GRETTON),
+    "target_mmd": ("as mmd, with μ of --distribution, --data or --scores", GRETTON),
     "tasks": ("count", CRAMMER),
     "temperatures": ("count", NEAL),
     "ties": ("count of tasks", CRAMMER),

@@ -33,7 +33,7 @@ def tree_edges(nodes: int, random: np.random.Generator) -> Array:
 def random_edges(nodes: int, degree: float, random: np.random.Generator) -> Array:
     """Return random edges (E, 2): each pair is joined with probability degree/(N−1)."""
     if degree > nodes - 1:
-        raise BadUsage(f"--degree {degree:g} is more than {nodes} nodes can have")
+        raise BadUsage(f"--mean-degree {degree:g} is more than {nodes} nodes can have")
     count = int(random.binomial(nodes * (nodes - 1) // 2, degree / max(1, nodes - 1)))
     found: set[tuple[int, int]] = set()
     while len(found) < count:
@@ -117,7 +117,7 @@ def generate(
         return network
     if observe == "border":
         if structure != "grid":
-            raise BadUsage("--observe border needs a grid", hint="--observe leaves works for trees")
+            raise BadUsage("--draw-observed border needs a grid", hint="--draw-observed leaves works for trees")
         chosen = border_variables(rows, columns)
     else:
         chosen = np.flatnonzero(np.bincount(edges.ravel(), minlength=nodes) == 1)

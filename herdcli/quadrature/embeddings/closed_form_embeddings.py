@@ -48,7 +48,7 @@ def closed_form_embedding(kernel: Kernel, target: Target) -> Embedding:
     found = _leaf_embedding(kernel, target)
     if found is None:
         message = f"no closed form is known for the kernel {kernel.text()} with target {target.name}"
-        raise BadUsage(message, hint=f"known: {KNOWN}; or draw rows from the target and use --target rows")
+        raise BadUsage(message, hint=f"known: {KNOWN}; or draw rows from the target and use --distribution rows")
     return found
 
 
@@ -57,7 +57,7 @@ def _composite_embedding(kernel: CompositeKernel, target: Target) -> Embedding:
     if kernel.product:
         weight = math.prod(part.value for part in kernel.parts if isinstance(part, ConstantKernel))
         if len(parts) > 1:
-            raise BadUsage(f"no closed form is known for the product {kernel.text()}", hint=f"known: {KNOWN}; use --target rows")
+            raise BadUsage(f"no closed form is known for the product {kernel.text()}", hint=f"known: {KNOWN}; use --distribution rows")
         inner, norm = closed_form_embedding(parts[0], target) if parts else (lambda x: np.ones(len(x)), 1.0)
         return lambda x: weight * inner(x), weight * norm
     found = [closed_form_embedding(part, target) for part in parts]

@@ -55,7 +55,7 @@ def main() -> None:
         print(f"{name} --max-memory {most}: mean error {error:.5f}, largest {largest:.3f}, {seconds:.1f} CPU s; {told}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         lattice = str(Path(folder, "lattice.h5"))
-        run("network", "grid", "--rows", "30", "--columns", "30", "--sigma-w", "5", "--seed", "0", "-o", lattice)
+        run("network", "grid", "--grid-rows", "30", "--grid-columns", "30", "--sigma-w", "5", "--seed", "0", "-o", lattice)
         _, told, seconds = run("ups-infer", lattice, "-o", str(Path(folder, "beliefs.h5")))
         print(f"30×30, σ_w 5: {seconds:.1f} CPU s; {told}")
 

@@ -49,7 +49,7 @@ RUNS = {  # command -> a run of a second or so on real digits, or a small grid
     "ups-infer ups": "ups-infer grid.h5 --algorithm ups -q",
     "fit-mrf": "fit-mrf digits.h5 --threshold 0.5 --smoothing 1 -q",
     "ica": "ica digits.h5 --whiten pca --components 16 -q",
-    "network": "network grid --rows 20 --columns 20 -q",
+    "network": "network grid --grid-rows 20 --grid-columns 20 -q",
     "sample": "sample model.h5 --count 50 -q",
     "eval": "eval model.h5 -q",
     "eval classifier": "eval classifier.h5 -q",

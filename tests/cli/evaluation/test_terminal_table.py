@@ -142,7 +142,7 @@ def test_explain_names_the_nearest_figures():
 
 @pytest.fixture
 def two_kinds(herd):
-    assert herd("network", "grid", "--rows", "2", "--columns", "2", "-o", "n.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "2", "--grid-columns", "2", "-o", "n.h5").code == 0
     assert herd("ups-infer", "n.h5", "-o", "b.h5", "--algorithm", "junction-tree").code == 0
 
 

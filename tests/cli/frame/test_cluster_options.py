@@ -71,7 +71,7 @@ NOTHING_TO_DEAL = {
     ),
     "fit-mrf --algorithm bayes": (
         "--cluster distributes units of work, but this run has only one",
-        "shards and workers count rows, which --moments, --features, --structure l1, bayes and chains of gradient do not learn from",
+        "shards and workers count rows; --moments, --feature-clusters, --structure l1, bayes, gradient chains need more",
     ),
 }
 

@@ -48,7 +48,7 @@ def test_files_are_completed_by_the_shell(line: tuple[str, ...]) -> None:
 def test_known_values_are_offered() -> None:
     assert ("plain", "gaussian") in told("fit-rbm", "--visible-units", "g")
     assert told("kernel-herd", "--kernel", "gau") == [("plain", "gaussian")]
-    assert told("kernel-herd", "--target", "uni") == [("plain", "uniform")]
+    assert told("kernel-herd", "--distribution", "uni") == [("plain", "uniform")]
 
 
 def test_offered_values_are_taken() -> None:

@@ -67,7 +67,7 @@ def test_what_is_made_goes_into_the_next_function(herd, small, rows, model, tmp_
     for command, value in (
         ("apply model.h5 small.h5 --want energies", herdcli.apply(rbm, Dataset(**rows), want="energies")),
         ("sample model.h5 --count 3", herdcli.sample(rbm, count=3)),
-        ("network grid --rows 3 --columns 3 --seed 2", grid := herdcli.network("grid", rows=3, columns=3, seed=2)),
+        ("network grid --grid-rows 3 --grid-columns 3 --seed 2", grid := herdcli.network("grid", rows=3, columns=3, seed=2)),
         ("data digits", herdcli.data("digits")),
     ):
         assert herd(*command.split(), "-q", "-o", "out.h5").code == 0

@@ -17,8 +17,8 @@ FINISHED = [
     "kernel-herd points.csv -m 3",
     "kernel-herd points.csv -m 3 --block-rows 20",
     "kernel-herd points.csv -m 3 --block-rows 20 --embedding nystrom:9",
-    "ica points.csv --steps 2",
-    "ica points.csv --algorithm infomax --rates 0.01x4",
+    "ica points.csv --proposals 2",
+    "ica points.csv --algorithm infomax --rate-schedule 0.01x4",
     "fit-mrf binary.csv --smoothing 1",
     "ups-infer grid.h5 --algorithm bp",
     "ups-infer grid.h5 --algorithm ups",
@@ -56,8 +56,8 @@ def inputs(herd, small, tmp_path):
     (tmp_path / "few.svm").write_bytes(b"1 1:.5 2:.25\n-1 1:-.5 2:.125\n" * 20)
     for name, how in (("begun.h5", "diagonal"), ("full.h5", "full")):
         assert herd("nherd-train", "few.svm", "--covariance", how, "-q", "-o", name).code == 0
-    assert herd("network", "grid", "--rows", "3", "--columns", "3", "-o", "grid.h5").code == 0
-    assert herd("network", "random", "--nodes", "8", "--degree", "3", "-o", "free.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "3", "--grid-columns", "3", "-o", "grid.h5").code == 0
+    assert herd("network", "random", "--nodes", "8", "--mean-degree", "3", "-o", "free.h5").code == 0
     assert herd("fit-rbm", "small.h5", "--hidden", "3", "--epochs", "1", "-q", "-o", "small.rbm.h5").code == 0
     return tmp_path
 
@@ -94,7 +94,7 @@ def test_a_signal_before_the_result_is_written_saves_the_state_that_was_learned(
 
 
 def test_a_run_of_two_algorithms_is_resumed_in_either(herd, tmp_path):
-    assert herd("network", "random", "--nodes", "60", "--degree", "9", "-q", "-o", "dense.h5").code == 0
+    assert herd("network", "random", "--nodes", "60", "--mean-degree", "9", "-q", "-o", "dense.h5").code == 0
     line = ["ups-infer", "dense.h5", "--query", "mpe", "--effort", "0.02", "--search-steps", "3", "--max-memory", "300M"]
     kept = ("--checkpoint", "c.state", "--every", "1")
     whole = herd(*line, "-o", "whole.h5")
@@ -110,8 +110,8 @@ BEGUN_WITH_WORK = [
     "fit-rbm small.h5 --hidden 3 --epochs 1 --algorithm pcd",
     "fit-rbm small.h5 --layers 3,2 --epochs 1",
     "sample small.rbm.h5 --count 3 --burn-in 2",
-    "ica points.csv --steps 2",
-    "ica points.csv --steps 2 --density auto",
+    "ica points.csv --proposals 2",
+    "ica points.csv --proposals 2 --density auto",
     "ica points.csv --algorithm sobi --lags 15",
     "em points.csv --components 2 --iterations 2",
     "ups-infer grid.h5 --algorithm bp --schedule residual",

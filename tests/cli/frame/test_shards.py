@@ -71,7 +71,7 @@ def made(tmp_path_factory, run_plain):
     rows = "\n".join(",".join(map(str, row)) for row in random.integers(-1, 2, (7, 3)))
     (folder / "evidence.csv").write_text(f"x0,x4,x8\n{rows}\n")
     (folder / "evidence.txt").write_text("x3=1\n")
-    run_plain(folder, "network", "grid", "--rows", 3, "--columns", 3, "--sigma-w", 3, "-o", "grid.h5")
+    run_plain(folder, "network", "grid", "--grid-rows", 3, "--grid-columns", 3, "--sigma-w", 3, "-o", "grid.h5")
     run_plain(folder, *HERD, "-o", "herded.h5")
     run_plain(folder, *ATOMS, "-o", "atoms.h5")
     return folder
@@ -284,8 +284,8 @@ def test_shards_that_do_not_fit_together(run, several):
             "",
             f"herd {line[0]}: s2.h5: is shard 2 of 3 of kind rbm, not the whole\n{joined}",
         )
-    ended = run("merge", "s1.h5", "s2.h5", "s3.h5", "--rule", "mean", "-o", "out.h5")
-    assert (ended.code, ended.err.splitlines()[0]) == (0, "merge: warning: --rule has no effect with shards")
+    ended = run("merge", "s1.h5", "s2.h5", "s3.h5", "--combine", "mean", "-o", "out.h5")
+    assert (ended.code, ended.err.splitlines()[0]) == (0, "merge: warning: --combine has no effect with shards")
     passed = run("eval", "--keep-going", "s2.h5", "model.h5")
     assert passed.code == 0
     assert "s2.h5 skipped" in passed.err

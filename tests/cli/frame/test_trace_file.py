@@ -28,7 +28,7 @@ def test_figures_are_parsed(text, found):
     [
         (["fit-rbm", "--hidden", "2", "--epochs", "1"], "error"),
         (["herd", "--hidden", "2", "--iterations", "20"], None),
-        (["em", "--components", "2", "--iterations", "3", "--restarts", "1"], None),
+        (["em", "--components", "2", "--iterations", "3", "--starts", "1"], None),
         (["regress", "--l2", "0.1"], "objective"),
         (["fit-rbm", "--layers", "3,2", "--epochs", "2"], "error"),
         (["em", "--model", "kmeans", "--components", "3", "--minibatch", "4"], "squared_error"),

@@ -85,7 +85,7 @@ def test_fully_visible_models(herd, patterns, tmp_path):
         assert ended.code == 0, ended.err
         assert figures(herd, "v.h5")["moment_gap"] < 0.2
     means = write(tmp_path / "means.h5", np.array([[0.25, 0.5, 0.75]]))
-    ended = herd("herd", means, "--moments", "--representation", "binary", "--iterations", 400, "--burn-in", 0, "-o", "m.h5")
+    ended = herd("herd", means, "--from-moments", "--representation", "binary", "--iterations", 400, "--burn-in", 0, "-o", "m.h5")
     assert ended.code == 0, ended.err
     assert figures(herd, "m.h5")["moment_gap"] == 0
     points = -np.pi + np.arange(7)
@@ -124,9 +124,9 @@ BITS = (np.random.default_rng(2).random((20, 6)) < 0.5).astype(np.uint8)
         (BITS, None, ("--per-class",), 65, "no labels"),
         (BITS, np.zeros(20, dtype=int), ("--per-class",), 65, "all rows have the same label"),
         (BITS, None, ("--iterations", 10, "--burn-in", 10), 2, "burn-in"),
-        (BITS, None, ("--model", "mrf", "--moments"), 65, "one row of means"),
-        (np.array([[0.5, 1.5]]), None, ("--moments",), 65, "outside [-1, 1]"),
-        (np.array([[0.5, 0.5]]), None, ("--moments", "--features", "x,xx"), 65, "2 moments"),
+        (BITS, None, ("--model", "mrf", "--from-moments"), 65, "one row of means"),
+        (np.array([[0.5, 1.5]]), None, ("--from-moments",), 65, "outside [-1, 1]"),
+        (np.array([[0.5, 0.5]]), None, ("--from-moments", "--features", "x,xx"), 65, "2 moments"),
         (BITS, None, ("--model", "mrf", "--features", "x,xx", "--maximiser", "exact"), 2, "maximiser by sign"),
         (BITS, None, ("--features", "x"), 2, "--model mrf"),
         (BITS, None, ("--model", "rbm", "--maximiser", "rows"), 2, "--model mrf"),
@@ -171,10 +171,22 @@ def test_options_are_those_of_the_topic():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--model rbm --moments", "--features rows, --moments and --maximiser are for fully visible models\nhint: use --model mrf\n"),
-        ("--per-class --moments", "--per-class needs labelled two-state rows\nhint: leave out --rates, --moments and --features rows\n"),
-        ("--per-class --rates r.h5", "--per-class needs labelled two-state rows\nhint: leave out --rates, --moments and --features rows\n"),
-        ("--model mrf --rates r.h5", "--rates needs hidden units, but --model mrf has none\nhint: use --moments, which need no data\n"),
+        (
+            "--model rbm --from-moments",
+            "--features rows, --from-moments and --maximiser are for fully visible models\nhint: use --model mrf\n",
+        ),
+        (
+            "--per-class --from-moments",
+            "--per-class needs labelled two-state rows\nhint: leave out --rates, --from-moments and --features rows\n",
+        ),
+        (
+            "--per-class --rates r.h5",
+            "--per-class needs labelled two-state rows\nhint: leave out --rates, --from-moments and --features rows\n",
+        ),
+        (
+            "--model mrf --rates r.h5",
+            "--rates needs hidden units, but --model mrf has none\nhint: use --from-moments, which need no data\n",
+        ),
     ],
 )
 def test_contradictions_are_refused_before_rows_are_read(herd, arguments, message):

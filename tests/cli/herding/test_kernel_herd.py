@@ -93,7 +93,7 @@ def test_files_that_options_name_are_recorded_as_files(herd, tmp_path, table):
     np.savetxt(tmp_path / "law.csv", [[0.0, 0.0, 1.0, 2.0]], delimiter=",", header="mean1,mean2,sd1,sd2", comments="")
     assert herd("kernel-herd", table, "-m", 3, "--rule", "step", "--step", "steps.csv", "--candidates", table, "-o", "a.h5").code == 0
     chosen = ("--candidates", "sample:50", "--rule", "step", "--step", "constant:0.5")
-    assert herd("kernel-herd", "-m", 3, "--target", "gaussian:law.csv", *chosen, "-o", "b.h5").code == 0
+    assert herd("kernel-herd", "-m", 3, "--distribution", "gaussian:law.csv", *chosen, "-o", "b.h5").code == 0
     assert herd("kernel-herd", table, "-m", 5, "--rule", "step", "--step", "steps.csv", "--extend", "a.h5", "-o", "c.h5").code == 0
     records = [artifacts.load(str(tmp_path / name)).history[-1] for name in ("a.h5", "b.h5", "c.h5")]
     kept = [[record["parameters"][name] for name in ("rates", "candidates", "target", "extend")] for record in records]
@@ -121,10 +121,10 @@ def test_parquet_by_row_groups_equals_the_same_rows_in_memory(herd, tmp_path):
 
 def test_closed_forms_need_no_input(herd, tmp_path):
     np.savetxt(tmp_path / "waves.csv", [[1.0, 0.3], [0.2, -0.7]], delimiter=",", header="a,b", comments="")
-    made = ("--target", "trigonometric:waves.csv", "--kernel", "bernoulli:2")
+    made = ("--distribution", "trigonometric:waves.csv", "--kernel", "bernoulli:2")
     for extra in (("--candidates", "grid:256"), ("--rule", "sobol"), ("--candidates", "grid:32", "--polish")):
         assert herd("kernel-herd", "-m", 20, *made, *extra, "-o", "s.h5").code == 0
-        ended = herd("eval", "s.h5", "--target", "trigonometric:waves.csv", "--format", "json")
+        ended = herd("eval", "s.h5", "--distribution", "trigonometric:waves.csv", "--format", "json")
         figures = json.loads(ended.out)[0]
         assert figures["target_mmd"] == pytest.approx(figures["mmd"], abs=1e-9)
         assert figures["mmd"] < 0.01
@@ -132,7 +132,7 @@ def test_closed_forms_need_no_input(herd, tmp_path):
 
 @pytest.mark.parametrize("rule", ["away", "pairwise", "bpcg"])
 def test_a_run_that_reaches_its_cap_ends_with_what_it_has(herd, tmp_path, rule):
-    made = ("--target", "uniform", "--kernel", "bernoulli:2", "--candidates", "grid:16")
+    made = ("--distribution", "uniform", "--kernel", "bernoulli:2", "--candidates", "grid:16")
     ended = herd("kernel-herd", *made, "-m", 20, "--rule", rule, "-o", "x.h5")
     assert ended.code == 0
     assert "16 atoms instead of 20: iterations ran out" in ended.err
@@ -202,9 +202,9 @@ REFUSED = {
     ),
     "label of others": (("rows.csv", "-m", 2, "--label", "site", "--candidates", "one.csv"), 2, "--label does not work with --candidates"),
     "thinning others": (
-        ["one.csv", "-m", 1, "--target", "uniform", "--rule", "kernel-thinning"],
+        ["one.csv", "-m", 1, "--distribution", "uniform", "--rule", "kernel-thinning"],
         2,
-        "chooses among the rows themselves, so it does not work with --target",
+        "chooses among the rows themselves, so it does not work with --distribution",
     ),
     "more than rows": (["rows.csv", "-m", 151, "--rule", "support-points"], 65, "151 atoms were asked for, but there are only 150 rows"),
     "thinning on": (
@@ -234,13 +234,21 @@ REFUSED = {
     "memory": (("rows.csv", "-m", 2, "--max-memory", "1M"), 65, "more than the 1 MB allowed"),
     "norm": (("rows.csv", "-m", 2, "--norm", "sample:1"), 2, "is neither 'exact' nor sample:N with N above 1"),
     "kernel": (("rows.csv", "-m", 2, "--kernel", "gausian"), 2, "'gausian' is not a kernel"),
-    "target": (("rows.csv", "-m", 2, "--target", "gauss"), 2, "--target 'gauss' is not a target"),
-    "no closed form": (("-m", 2, "--target", "uniform", "--candidates", "grid:9", "--kernel", "hamming"), 2, "no closed form is known"),
+    "target": (("rows.csv", "-m", 2, "--distribution", "gauss"), 2, "--distribution 'gauss' is not a target"),
+    "no closed form": (
+        ("-m", 2, "--distribution", "uniform", "--candidates", "grid:9", "--kernel", "hamming"),
+        2,
+        "no closed form is known",
+    ),
     "steps": (("rows.csv", "-m", 2, "--rule", "step"), 2, "--rule step needs step sizes"),
     "swaps": (("rows.csv", "-m", 2, "--rule", "away", "--refine", 1), 2, "needs atoms of equal weight"),
-    "cube": (("-m", 2, "--target", "moments:means.csv", "--candidates", "cube:21", "--kernel", "features:x"), 2, "D is one of 1 … 20"),
+    "cube": (
+        ("-m", 2, "--distribution", "moments:means.csv", "--candidates", "cube:21", "--kernel", "features:x"),
+        2,
+        "D is one of 1 … 20",
+    ),
     "columns": (
-        ("-m", 2, "--target", "moments:means.csv", "--candidates", "cube:3", "--kernel", "features:x"),
+        ("-m", 2, "--distribution", "moments:means.csv", "--candidates", "cube:3", "--kernel", "features:x"),
         65,
         "candidates have 3 columns",
     ),

@@ -109,7 +109,7 @@ def test_columns_without_scores_are_named(herd, chain):
 
 def test_eval_refuses_scores_with_another_kernel_or_target(herd, chain):
     assert "need a Stein kernel, not gaussian" in herd("eval", "chain.csv", "--scores", "scores.csv", "--kernel", "gaussian").err
-    assert "already describe the target" in herd("eval", "chain.csv", "--scores", "scores.csv", "--target", "uniform").err
+    assert "already describe the target" in herd("eval", "chain.csv", "--scores", "scores.csv", "--distribution", "uniform").err
 
 
 def test_scores_say_nothing_to_other_kernels(herd, chain):

@@ -113,7 +113,7 @@ def test_a_table_of_nothing_but_such_columns_has_them_as_coordinates(herd, tmp_p
 
 
 def test_the_report_has_statistics_of_all_draws_and_of_the_chosen(herd, chains):
-    done = herd("kernel-herd", "chain-2.csv", "-m", "8", "--report", "r.csv", "-o", "s.h5")
+    done = herd("kernel-herd", "chain-2.csv", "-m", "8", "--thinning-report", "r.csv", "-o", "s.h5")
     assert done.code == 0, done.err
     with open(chains / "r.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -155,9 +155,11 @@ def test_quantiles_of_weighted_rows_are_those_of_repeated_ones():
 
 
 def test_a_report_of_what_is_not_in_memory_is_refused(herd, chains):
-    refused = herd("kernel-herd", "chain-2.csv", "-m", "4", "--block-rows", "10", "--report", "r.csv", "-o", "s.h5")
+    refused = herd("kernel-herd", "chain-2.csv", "-m", "4", "--block-rows", "10", "--thinning-report", "r.csv", "-o", "s.h5")
     assert (refused.code, refused.err.splitlines()[0]) == (2, "herd kernel-herd: --report needs all rows in memory, in one run")
-    closed = herd("kernel-herd", "-m", "4", "--target", "uniform", "--candidates", "grid:64", "--report", "r.csv", "-o", "s.h5")
+    closed = herd(
+        "kernel-herd", "-m", "4", "--distribution", "uniform", "--candidates", "grid:64", "--thinning-report", "r.csv", "-o", "s.h5"
+    )
     assert (closed.code, closed.err.splitlines()[0]) == (
         2,
         "herd kernel-herd: --report compares atoms with rows, but the target has no rows",

@@ -55,7 +55,7 @@ def test_a_mixture_is_a_target_like_a_table_of_it(rows: Path, run: Run) -> None:
     np.savetxt(rows.parent / "table.csv", table, "%.17g", ",", header=",".join(names), comments="")
     line = ("kernel-herd", "-m", "4", "--kernel", "gaussian:1", "--candidates", "sample:50", "-q", "-o")
     for target in ("m.h5", "table.csv"):
-        told = run(*line, f"{target}.atoms.csv", "--target", f"mixture:{target}")
+        told = run(*line, f"{target}.atoms.csv", "--distribution", f"mixture:{target}")
         assert told.code == 0, told.err
     both = [np.loadtxt(rows.parent / f"{target}.atoms.csv", delimiter=",", skiprows=1) for target in ("m.h5", "table.csv")]
     np.testing.assert_allclose(*both, rtol=1e-12)

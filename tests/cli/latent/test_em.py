@@ -60,7 +60,7 @@ def test_a_range_is_judged_by_a_criterion(herd, rows, criterion):
 
 OPTIONS = {
     "range": ("--components", "1-3"),
-    "restarts": ("--components", "3", "--restarts", "3", "--init", "random"),
+    "restarts": ("--components", "3", "--starts", "3", "--init", "random"),
     "kmeans": ("--model", "kmeans", "--components", "3"),
     "fa": ("--model", "fa", "--components", "1-2", "--rotation", "varimax"),
 }

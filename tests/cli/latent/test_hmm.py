@@ -119,10 +119,10 @@ def test_other_emissions(herd, rows, emission, tmp_path):
 
 
 def test_marginals_of_the_network_are_the_smoothed_states(herd, rows, tmp_path):
-    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "3", "--restarts", "2", "-o", "m.h5").code == 0
+    assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "3", "--starts", "2", "-o", "m.h5").code == 0
     lines = (tmp_path / "rows.csv").read_text().splitlines()
     (tmp_path / "few.csv").write_text("\n".join(lines[:40]) + "\n")
-    assert herd("network", "from-hmm", "m.h5", "--evidence", "few.csv", "-o", "net.h5").code == 0
+    assert herd("network", "from-hmm", "m.h5", "--observations", "few.csv", "-o", "net.h5").code == 0
     done = herd("ups-infer", "net.h5", "--algorithm", "junction-tree", "-o", "b.h5")
     assert done.code == 0, done.err
     assert herd("apply", "m.h5", "few.csv", "--want", "smoothed", "-o", "p.h5").code == 0
@@ -136,8 +136,8 @@ def test_marginals_of_the_network_are_the_smoothed_states(herd, rows, tmp_path):
 
 def test_new_sequences_are_like_those_learned_from(herd, rows, tmp_path):
     assert herd("em", "rows.csv", "--label", "y", "--model", "hmm", "--components", "2", "-o", "m.h5").code == 0
-    assert herd("sample", "m.h5", "-m", "300", "--steps", "20", "-o", "new.h5").code == 0
-    assert herd("sample", "m.h5", "-m", "2", "--steps", "20", "-o", "two.h5").code == 0
+    assert herd("sample", "m.h5", "-m", "300", "--length", "20", "-o", "new.h5").code == 0
+    assert herd("sample", "m.h5", "-m", "2", "--length", "20", "-o", "two.h5").code == 0
     found, two, model = (load(str(tmp_path / name)).value for name in ("new.h5", "two.h5", "m.h5"))
     assert found.X.shape == (6000, 2)
     assert np.array_equal(found.X[:40], two.X)  # a sequence depends on its number alone

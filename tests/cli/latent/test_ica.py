@@ -37,18 +37,18 @@ def data(tmp_path: Path) -> None:
     write(tmp_path / "mixing.h5", MIXING)
 
 
-SHORT = ("--rates", "0.02x20,0.005x10", "--leapfrog", 3, "--batch-size", 50)
+SHORT = ("--rate-schedule", "0.02x20,0.005x10", "--leapfrog", 3, "--batch-size", 50)
 ALL = [
     ("ml",),
-    ("infomax", "--rates", "0.02x30"),
-    ("infomax", "--rates", "0.02x10", "--filters", 6, "--density", "laplace"),
+    ("infomax", "--rate-schedule", "0.02x30"),
+    ("infomax", "--rate-schedule", "0.02x10", "--filters", 6, "--density", "laplace"),
     ("ebm", *SHORT, "--filters", 6, "--gamma-rate", 0.1),
     ("ebm", *SHORT, "--topography", "2x3", "--neighbourhood", 1),
     ("ebm", *SHORT, "--expert", "infomax", "--filters", 5),
-    ("equil", "--rates", "0.02x30"),
-    ("sparse-coding", "--filters", 6, "--rates", "0.1x5"),
-    ("sparse-coding", "--filters", 5, "--rates", "0.1x2", "--batch-size", 10, "--noise", 0),
-    ("sparse-coding", "--filters", 5, "--rates", "0.1x2", "--expert", "student", "--posterior", "variational"),
+    ("equil", "--rate-schedule", "0.02x30"),
+    ("sparse-coding", "--filters", 6, "--rate-schedule", "0.1x5"),
+    ("sparse-coding", "--filters", 5, "--rate-schedule", "0.1x2", "--batch-size", 10, "--noise", 0),
+    ("sparse-coding", "--filters", 5, "--rate-schedule", "0.1x2", "--expert", "student", "--posterior", "variational"),
     ("sparse-coding", "--filters", 5, "--posterior", "gaussian", "--noise", 0.5, "--iterations", 3),
     ("sparse-coding", "--posterior", "gaussian", "--noise", 0.5, "--iterations", 2, "--e-step", "book"),
 ]
@@ -133,7 +133,7 @@ def test_threads_and_reruns_leave_the_bytes_alone(run, tmp_path, line):
         ("ebm", *SHORT),
         ("infomax", "--rates", "0.02x30"),
         ("ml",),
-        ("sparse-coding", "--rates", "0.1x30"),
+        ("sparse-coding", "--rate-schedule", "0.1x30"),
         ("sparse-coding", "--posterior", "gaussian", "--noise", 0.5, "--iterations", 30),
     ],
 )
@@ -281,9 +281,9 @@ BAD = [
         "not converged after 1 iteration: the largest entry of the gradient is 0.24\nhint: raise --iterations\n",
     ),
     (
-        ("mixed.h5", "--algorithm", "infomax", "--rates", "1e200x30"),
+        ("mixed.h5", "--algorithm", "infomax", "--rate-schedule", "1e200x30"),
         1,
-        "filters left the finite range at update 18, at 1/256 of the rate\nhint: lower --rates, or take a larger --batch-size\n",
+        "filters left the finite range at update 18, at 1/256 of the rate\nhint: lower --rate-schedule, or take a larger --batch-size\n",
     ),
     (
         ("mixed.h5", "--algorithm", "sparse-coding", "--noise", 0, "--posterior", "laplace"),
@@ -313,7 +313,7 @@ def test_the_free_energy_of_the_exact_e_step_never_rises_and_options_without_eff
     assert run("eval", "a.h5", "--require", "rise<1e-9").code == 0
     assert np.diff(load("a.h5").value.trace.objective).min() > -1e-10
     assert run(*line, "--on-nonconvergence", "error", "-o", "b.h5").code == 1
-    told = run("ica", "mixed.h5", "--algorithm", "sparse-coding", "--rates", "0.1x2", "--e-step", "book", "-o", "c.h5")
+    told = run("ica", "mixed.h5", "--algorithm", "sparse-coding", "--rate-schedule", "0.1x2", "--e-step", "book", "-o", "c.h5")
     assert "warning: --e-step has no effect with --posterior map\n" in told.err
 
 
@@ -341,8 +341,8 @@ def test_what_is_refused(run, tmp_path, line, code, words):
             "Invalid value for '--rates': '0.05' is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates",
         ),
         (
-            ("--rates", "0x5"),
-            "Invalid value for '--rates': '0x5' is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates",
+            ("--rate-schedule", "0x5"),
+            "Invalid value for '--rate-schedule': '0x5' is not of the form 0.05x2000,0.025x2000: rates above 0, each for some updates",
         ),
         (
             ("--components", "0"),
@@ -467,7 +467,7 @@ def test_a_density_that_does_not_suit_the_sources_is_told(run, tmp_path):
 def test_infomax_takes_more_rows_in_more_dimensions_and_halves_rates_that_break_its_filters_down(run, tmp_path):
     random = np.random.default_rng(0)
     write(tmp_path / "wide.h5", random.standard_t(1.8, (3000, 120)) @ random.standard_normal((120, 120)))
-    line = ("ica", "wide.h5", "--algorithm", "infomax", "--density", "logistic", "--rates", "0.02x300")
+    line = ("ica", "wide.h5", "--algorithm", "infomax", "--density", "logistic", "--rate-schedule", "0.02x300")
     usual, few = run(*line, "-o", "a.h5"), run(*line, "--batch-size", 100, "-o", "b.h5")
     assert (usual.code, few.code) == (0, 0)
     told = r"ica: warning: rates were halved [1-8]×: each time filters had broken down, and the last good ones were taken\n"
@@ -479,7 +479,7 @@ def test_infomax_takes_more_rows_in_more_dimensions_and_halves_rates_that_break_
 
 @pytest.mark.usefixtures("data")
 def test_a_collapse_writes_the_last_good_filters_and_ends_with_1(run):
-    ended = run("ica", "mixed.h5", "--algorithm", "ebm", "--step-size", 1e6, "--rates", "0.01x500", "--leapfrog", 2, "-o", "a.h5")
+    ended = run("ica", "mixed.h5", "--algorithm", "ebm", "--step-size", 1e6, "--rate-schedule", "0.01x500", "--leapfrog", 2, "-o", "a.h5")
     assert ended.code == 1
     assert "ica: warning: the acceptance collapsed once: the last good filters and a small leapfrog step were taken instead\n" in ended.err
     assert "ica: warning: the last good filters are written\n" in ended.err
@@ -502,7 +502,7 @@ def test_weights_outside_of_the_normalisable_region_are_told(run, monkeypatch):
         return state
 
     monkeypatch.setattr(stochastic_learning.StochasticGradient, "init", falling)
-    ended = run("ica", "mixed.h5", "--algorithm", "ebm", "--gamma-rate", 0.1, "--rates", "0.01x1", "--leapfrog", 2, "-o", "a.h5")
+    ended = run("ica", "mixed.h5", "--algorithm", "ebm", "--gamma-rate", 0.1, "--rate-schedule", "0.01x1", "--leapfrog", 2, "-o", "a.h5")
     assert ended.code == 0
     assert "ica: warning: γ left the normalisable region 4 times and was set back to its border\n" in ended.err
     assert load("a.h5").value.gamma.min() > 0.5
@@ -510,7 +510,7 @@ def test_weights_outside_of_the_normalisable_region_are_told(run, monkeypatch):
 
 @pytest.mark.usefixtures("data")
 def test_a_gaussian_density_is_told_to_decorrelate_only(run):
-    ended = run("ica", "mixed.h5", "--algorithm", "infomax", "--density", "gaussian-cdf", "--rates", "0.02x300", "-o", "a.h5")
+    ended = run("ica", "mixed.h5", "--algorithm", "infomax", "--density", "gaussian-cdf", "--rate-schedule", "0.02x300", "-o", "a.h5")
     assert ended.code == 0
     assert "ica: warning: a Gaussian density decorrelates and no more: which rotation is found means nothing\n" in ended.err
     assert amari_distance(load("a.h5").value.unmixing @ MIXING) > 3

@@ -74,7 +74,7 @@ def test_states_forecasts_gaps_and_new_sequences(herd, nights):
         "herd apply: a forecast of 2 steps needs the controls of these future rows",
         "hint: append rows with their controls and empty outputs, and --want completed",
     ]
-    drawn = herd("sample", "a.h5", "-m", "3", "--steps", "4", "-o", "new.csv")
+    drawn = herd("sample", "a.h5", "-m", "3", "--length", "4", "-o", "new.csv")
     assert "controls are at their means" in drawn.err
     assert [row["sequence"] for row in read(nights / "new.csv")] == [str(s) for s in (0, 1, 2) for _ in range(4)]
 
@@ -125,7 +125,7 @@ def test_one_series_is_cut_in_time_and_judged_given_its_past(herd, tmp_path):
 
 
 def test_neither_threads_nor_resuming_change_a_byte(herd, nights):
-    common = ("em", "nights.csv", "--model", "lds", "--components", "2", "--diagonal", "--iterations", "6", "--restarts", "2")
+    common = ("em", "nights.csv", "--model", "lds", "--components", "2", "--diagonal", "--iterations", "6", "--starts", "2")
     assert herd(*common, "--threads", "1", "-o", "a.h5").code == 0
     assert herd(*common, "--threads", "2", "-o", "b.h5").code == 0
     assert (nights / "a.h5").read_bytes() == (nights / "b.h5").read_bytes()
@@ -246,7 +246,7 @@ def test_a_channel_that_says_nothing_in_the_training_rows_is_left_out_and_named(
     for line in (
         ("apply", "four.h5", "four.csv"),
         ("eval", "four.h5", "--data", "four.csv"),
-        ("sample", "four.h5", "-m", "1", "--steps", "3"),
+        ("sample", "four.h5", "-m", "1", "--length", "3"),
     ):
         ended = herd(*line)
         assert ended.code == 0, ended.err

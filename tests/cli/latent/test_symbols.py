@@ -54,7 +54,7 @@ def test_symbols_of_text_and_their_codes_are_the_same_model(herd, files):
 
 def test_samples_and_paths_have_one_symbol_a_row_by_its_name(herd, files):
     assert herd("em", "text.csv", "--model", "hmm", "--emission", "categorical", "--components", "2", "-o", "m.h5").code == 0
-    assert herd("sample", "m.h5", "-m", "3", "--steps", "20", "-o", "drawn.csv").code == 0
+    assert herd("sample", "m.h5", "-m", "3", "--length", "20", "-o", "drawn.csv").code == 0
     head, *rows = (files / "drawn.csv").read_text().splitlines()
     assert head == "o,sequence,y"
     assert {row.split(",")[0].strip('"') for row in rows} == set(NAMES)
@@ -81,7 +81,7 @@ def test_columns_with_fewer_states_draw_their_own_alone(herd, files):
     assert (
         herd("em", "two.csv", "--model", "hmm", "--emission", "categorical", "--components", "2", "--floor", "0.2", "-o", "m.h5").code == 0
     )
-    assert herd("sample", "m.h5", "-m", "5", "--steps", "50", "-o", "drawn.csv").code == 0
+    assert herd("sample", "m.h5", "-m", "5", "--length", "50", "-o", "drawn.csv").code == 0
     rows = [row.replace('"', "").split(",") for row in (files / "drawn.csv").read_text().splitlines()[1:]]
     assert {row[0] for row in rows} == set(NAMES)
     assert {row[1] for row in rows} == {"no", "yes"}
@@ -94,7 +94,7 @@ def test_bits_are_columns_of_two_words(herd, files):
         assert herd("em", f"{name}.csv", "--model", "hmm", "--emission", "bernoulli", "--components", "2", "-o", f"{name}.h5").code == 0
     words, bits = (load(str(files / f"{name}.h5")).value for name in ("words", "bits"))
     assert words.ledger.log_likelihood.tobytes() == bits.ledger.log_likelihood.tobytes()
-    assert herd("sample", "words.h5", "-m", "1", "--steps", "30", "-o", "drawn.csv").code == 0
+    assert herd("sample", "words.h5", "-m", "1", "--length", "30", "-o", "drawn.csv").code == 0
     assert {row.split(",")[0].strip('"') for row in (files / "drawn.csv").read_text().splitlines()[1:]} == {"off", "on"}
     ended = herd("em", "text.csv", "--model", "hmm", "--emission", "bernoulli", "-o", "x.h5")
     assert ended.code == 65

@@ -78,7 +78,7 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
     "herding": ("herd", "rows.csv", "--hidden", "3", "--iterations", "30", "--burn-in", "10"),
     "rbm": ("fit-rbm", "rows.csv", "--hidden", "3", "--epochs", "1", "--per-class"),
     "samples": ("kernel-herd", "rows.csv", "-m", "4"),
-    "network": ("network", "grid", "--rows", "3", "--columns", "3", "--observe", "border"),
+    "network": ("network", "grid", "--grid-rows", "3", "--grid-columns", "3", "--draw-observed", "border"),
     "beliefs": ("ups-infer", "network.h5", "--algorithm", "ups"),
     "ica": ("ica", "rows.csv", "--algorithm", "ml", *ROLES),
     "mixture": ("em", "rows.csv", "--components", "1"),
@@ -161,7 +161,7 @@ def made_long(herd: Callable[..., Any], tmp_path: Path, digits: bytes, line: tup
         (("fit-rbm", "rows.csv", "--hidden", "3", "--epochs", "2", "--label", "label"), "step", np.int64(-(2**63))),
         (("fit-rbm", "rows.csv", "--layers", "4,3", "--epochs", "1", "--label", "label"), "finished", np.zeros(2)),
         (
-            ("ica", "rows.csv", "--algorithm", "sparse-coding", "--filters", "6", "--rates", "0.1x3", *ROLES),
+            ("ica", "rows.csv", "--algorithm", "sparse-coding", "--filters", "6", "--rate-schedule", "0.1x3", *ROLES),
             "step",
             np.int64(2**31 - 1),
         ),
@@ -243,7 +243,7 @@ def test_shards_that_make_no_whole(herd: Callable[..., Any], tmp_path: Path, dig
 def test_a_state_that_lacks_what_every_run_has_is_refused(
     herd: Callable[..., Any], tmp_path: Path, digits: bytes, line: tuple[str, ...], name: str, told: str
 ) -> None:
-    assert herd("network", "grid", "--rows", "3", "--columns", "3", "--observe", "border", "-o", "grid.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "3", "--grid-columns", "3", "--draw-observed", "border", "-o", "grid.h5").code == 0
     resume = made_long(herd, tmp_path, digits, line)
     without(tmp_path / "run.ck", name)
     ended = herd(*resume)
@@ -251,7 +251,7 @@ def test_a_state_that_lacks_what_every_run_has_is_refused(
 
 
 def test_beliefs_without_a_trace_have_an_empty_one(herd: Callable[..., Any], tmp_path: Path) -> None:
-    assert herd("network", "grid", "--rows", "2", "--columns", "2", "-o", "grid.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "2", "--grid-columns", "2", "-o", "grid.h5").code == 0
     assert herd("ups-infer", "grid.h5", "--algorithm", "bp", "-q", "-o", "b.h5").code == 0
     without(tmp_path / "b.h5", "trace")
     assert herd("eval", "b.h5").code == 0

@@ -198,7 +198,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "rows.csv").write_text("a,b\n" + "".join(f"{i % 3},{i % 2}\n" for i in range(40)))
     lines = (
         "em rows.csv --components 1 -q -o model.h5",
-        "network grid --rows 2 --columns 2 -q -o tree.h5",
+        "network grid --grid-rows 2 --grid-columns 2 -q -o tree.h5",
         "fit-rbm rows.csv --visible-units gaussian --hidden 2 --epochs 1 -q -o rbm.h5",
         "nherd-train rows.csv --label b -q -o classifier.h5",
     )

@@ -116,7 +116,7 @@ def test_the_memory_of_a_million_factors_is_told_within_half(tmp_path):
         assert process.returncode == 0, text
         return text, usage.ru_maxrss / 1000
 
-    run("network", "grid", "--rows", "577", "--columns", "577", "-o", "g.h5")
+    run("network", "grid", "--grid-rows", "577", "--grid-columns", "577", "-o", "g.h5")
     said, _ = run("ups-infer", "g.h5", "--algorithm", "bp", "--dry-run")
     told = float(re.search(r"and ([\d.]+) MB of memory", said)[1])
     _, peak = run("ups-infer", "g.h5", "--algorithm", "bp", "-o", "b.h5")
@@ -125,7 +125,7 @@ def test_the_memory_of_a_million_factors_is_told_within_half(tmp_path):
 
 def test_messages_go_where_there_is_room_and_the_answer_is_the_same(herd):
     """In memory, made twice, in a file; told by a dry run; refused where even one clique does not fit."""
-    assert herd("network", "grid", "--rows", "14", "--columns", "14", "--sigma-w", "2", "-o", "g.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "14", "--grid-columns", "14", "--sigma-w", "2", "-o", "g.h5").code == 0
     answers = {}
     for limit, told in (
         ("1G", "2^20.6 table cells\n"),
@@ -147,7 +147,7 @@ def test_messages_go_where_there_is_room_and_the_answer_is_the_same(herd):
 
 
 def test_a_run_that_is_killed_leaves_no_messages(herd, start_process, scratch):
-    assert herd("network", "grid", "--rows", "17", "--columns", "17", "-o", "g.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "17", "--grid-columns", "17", "-o", "g.h5").code == 0
     running = start_process("ups-infer", "g.h5", "--algorithm", "junction-tree", "--max-memory", "12M", "-o", "o.h5")
     told = running.stderr.readline()
     assert b"its messages are kept in a file of " in told
@@ -157,7 +157,7 @@ def test_a_run_that_is_killed_leaves_no_messages(herd, start_process, scratch):
 
 
 def test_threads_change_no_byte_of_an_exact_answer(herd):
-    assert herd("network", "grid", "--rows", "15", "--columns", "15", "--sigma-w", "3", "-o", "g.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "15", "--grid-columns", "15", "--sigma-w", "3", "-o", "g.h5").code == 0
     known = herd("ups-infer", "g.h5", "--format", "mar", "-j", "1").out
     assert herd("ups-infer", "g.h5", "--format", "mar", "-j", "2").out == known
 
@@ -201,7 +201,7 @@ def test_labels_of_a_factor_graph_that_skip_numbers_are_names(herd, tmp_path):
         assert herd("ups-infer", "f.fg", "--evidence", "f.evid", "--format", "mar").code == code
 
 
-@pytest.mark.parametrize("option", ["--observe", "--likelihood"])
+@pytest.mark.parametrize("option", ["--observe", "--soft-evidence"])
 def test_what_is_given_twice_is_refused(herd, copies, option):
     ended = herd("ups-infer", "copies.uai", option, "x1=.5,.5", option, "1=.1,.9", "--format", "mar")
     assert (ended.code, ended.out) == (2, b"")

@@ -213,8 +213,7 @@ def test_two_values_that_all_rows_together_read_otherwise(run, storages):
 
 
 BY_ROWS = {
-    "--algorithm bayes": "shards and workers count rows, which --moments, --features, --structure l1, bayes and chains of gradient do not "
-    "learn from",
+    "--algorithm bayes": "shards and workers count rows; --moments, --feature-clusters, --structure l1, bayes, gradient chains need more",
     "--algorithm pseudo-likelihood": "--cluster WHERE keeps the rows of pseudo-likelihood with workers",
 }
 

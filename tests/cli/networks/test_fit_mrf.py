@@ -116,7 +116,7 @@ def test_nearest_to_a_base(herd, tmp_path):
 
 def test_features_are_averaged_over_rows(herd, states, tmp_path):
     (tmp_path / "f.json").write_text('[{"scope": ["a", "b"], "features": [[0, 0, 0, 1, 0, 2]]}, {"scope": ["c"], "features": [0, 1]}]')
-    ended = herd("fit-mrf", "states.csv", "--features", "f.json", "--split", "1,0,0", "-o", "n.h5")
+    ended = herd("fit-mrf", "states.csv", "--feature-clusters", "f.json", "--split", "1,0,0", "-o", "n.h5")
     assert ended.code == 0, ended.err
     words = [float(word) for word in herd("ups-infer", "n.h5", "--format", "mar").out.split()[2:]]
     assert abs(words[-1] - states[:, 2].mean()) < 1e-9
@@ -189,7 +189,7 @@ def test_bad_input(herd, small, digits, tmp_path, arguments, code, message):
         ("none.h5 --edges e.txt --clusters c.txt", "--edges and --clusters exclude each other"),
         ("none.h5 --moments m.json", "--moments replaces DATA\nhint: leave out none.h5"),
         ("--moments m.json --clusters c.txt", "--moments already defines the clusters, so --clusters is not possible"),
-        ("--moments m.json --features f.json", "--features needs rows, but --moments has none"),
+        ("--moments m.json --feature-clusters f.json", "--feature-clusters needs rows, but --moments has none"),
         ("none.h5 --algorithm cvm --regions r.txt --max-clique 3", "--regions and --max-clique exclude each other"),
         ("none.h5 --algorithm bayes --base b.uai", "--algorithm bayes does not work with --base\nhint: --network FILE gives the parents"),
         (
@@ -260,7 +260,7 @@ def test_what_does_not_converge_is_told(herd, states):
 
 
 def test_options_without_effect_are_told(herd, small):
-    ended = herd("fit-mrf", small, "--max-clique", "3", "--penalty", "1", "--chains", "5", "-o", "n.h5")
+    ended = herd("fit-mrf", small, "--max-clique", "3", "--l2", "1", "--chains", "5", "-o", "n.h5")
     for option in ("max-clique", "penalty", "chains"):
         assert f"warning: --{option} has no effect with --algorithm ups-jt" in ended.err
 

@@ -69,7 +69,7 @@ def test_names_lie_beside_packed_files_too(herd, tmp_path):
 
 def test_a_network_without_names_warns_of_names_that_lie_there(herd, tmp_path):
     (tmp_path / "m.names.json").write_text('{"variables": []}')
-    ended = herd("network", "grid", "--rows", "2", "--columns", "2", "-o", "m.uai")
+    ended = herd("network", "grid", "--grid-rows", "2", "--grid-columns", "2", "-o", "m.uai")
     assert ended.code == 0
     assert "warning: m.names.json exists already, so its names will be read with this network" in ended.err
 

@@ -23,7 +23,7 @@ def files(tmp_path):
 def test_tables_have_the_names_of_their_variables(herd, files, tmp_path):
     ended = herd("ups-infer", "n.bif", "--algorithm", "tap")
     assert ended.err.startswith("herd ups-infer: --algorithm tap needs positive factors, but the table of b has a zero\n")
-    ended = herd("ups-infer", "n.bif", "--likelihood", "a=0,0")
+    ended = herd("ups-infer", "n.bif", "--soft-evidence", "a=0,0")
     assert ended.err == "herd ups-infer: n.bif: the likelihood of a must be finite, not negative and not all zero\n"
     (tmp_path / "neg.bif").write_text(BIF.replace("table .5 .5", "table -.5 1.5"))
     ended = herd("ups-infer", "neg.bif")
@@ -49,7 +49,7 @@ def test_rows_of_sensitivity_say_whose_cell_it_is(herd, files):
 
 def test_rows_of_sensitivity_without_directions(herd, tmp_path):
     (tmp_path / "m.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n")
-    ended = herd("ups-infer", "m.uai", "--query", "sensitivity:x0=1", "--likelihood", "x1=1,2", "--format", "csv")
+    ended = herd("ups-infer", "m.uai", "--query", "sensitivity:x0=1", "--soft-evidence", "x1=1,2", "--format", "csv")
     assert ended.code == 0, ended.err
     lines = ended.out.decode().splitlines()
     assert lines[0] == "variables,states,factor,cell,value,derivative"

@@ -47,7 +47,7 @@ def test_same_bytes(herd):
 def test_evidence_observations_and_likelihoods(herd, tmp_path):
     (tmp_path / "two.uai").write_bytes(TWO)
     (tmp_path / "two.evid").write_bytes(b"1 1 0\r\n")
-    for option in (["--evidence", "two.evid"], ["--observe", "x1=1,0", "--algorithm", "enumerate"], ["--likelihood", "x1=1,0"]):
+    for option in (["--observations", "two.evid"], ["--draw-observed", "x1=1,0", "--algorithm", "enumerate"], ["--likelihood", "x1=1,0"]):
         words = herd("ups-infer", "two.uai", *option, "--format", "mar").out.split()
         assert [float(word) for word in words[1:]] == pytest.approx([2, 2, 0.25, 0.75, 2, 1, 0], abs=1e-15)
 
@@ -352,7 +352,7 @@ def test_options_know_the_algorithms_of_the_table_alone():
 
 
 def test_marginals_of_variables_alone(shell, tmp_path):
-    shell("herd network grid --rows 3 --columns 4 -o g.h5; herd network grid --rows 30 --columns 40 -o l.h5")
+    shell("herd network grid --rows 3 --columns 4 -o g.h5; herd network grid --grid-rows 30 --grid-columns 40 -o l.h5")
     for name, options in (("g", "--algorithm ups"), ("l", "--algorithm bp")):
         shell(f"herd ups-infer {name}.h5 {options} -o all.h5; herd ups-infer {name}.h5 {options} --output-marginals nodes -o nodes.h5")
         whole, short = (load_beliefs(tmp_path / part) for part in ("all.h5", "nodes.h5"))
@@ -367,7 +367,7 @@ def load_beliefs(path):
 
 
 def test_auto_goes_on_where_regions_or_chains_take_too_much_memory(herd):
-    assert herd("network", "random", "--nodes", "20", "--degree", "8", "--sigma-w", "1", "-o", "r.h5").code == 0
+    assert herd("network", "random", "--nodes", "20", "--mean-degree", "8", "--sigma-w", "1", "-o", "r.h5").code == 0
     run = herd("ups-infer", "r.h5", "--max-memory", "40k", "--effort", "20", "--format", "mar")
     assert run.code == 0, run.err
     assert run.err.count("auto: gbp fails: the beliefs of the regions would take 160 kB, more than the 40 kB allowed\n") == 1
@@ -385,7 +385,7 @@ def test_auto_goes_on_where_regions_or_chains_take_too_much_memory(herd):
 
 def test_a_dry_run_tells_the_steps_that_propagation_is_likely_to_take(herd, tmp_path):
     """After as many as show how the residual falls, not the 1,000 that there may be."""
-    assert herd("network", "grid", "--rows", "8", "--columns", "8", "-o", "g.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "8", "--grid-columns", "8", "-o", "g.h5").code == 0
     script = (
         "import sys; import herdcli.cli.frame.run.dry_run as s; s.TRIAL_SECONDS, s.TRIAL_STEPS = 0.0, 6; "
         "from herdcli.cli.main import main; sys.argv = 'herd ups-infer g.h5 --algorithm bp --schedule parallel --dry-run'.split(); main()"
@@ -411,7 +411,7 @@ def steps(told: str) -> int:
 
 def test_a_dry_run_of_auto_counts_all_that_it_will_try(herd):
     """Regions, propagation and both runs of chains; what --effort leaves to these takes most of the time."""
-    assert herd("network", "grid", "--rows", "12", "--columns", "12", "--sigma-w", "5", "-o", "g.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "12", "--grid-columns", "12", "--sigma-w", "5", "-o", "g.h5").code == 0
     line = ["ups-infer", "g.h5", "--max-memory", "400k", "--effort", "20"]
     planned, made = (herd(*line, *more) for more in (["--dry-run"], ["--format", "mar"]))
     assert (planned.code, made.code) == (0, 0), made.err
@@ -423,7 +423,7 @@ def test_a_dry_run_of_auto_counts_all_that_it_will_try(herd):
 
 
 def test_a_dry_run_of_auto_refuses_as_the_run_does(herd):
-    assert herd("network", "random", "--nodes", "20", "--degree", "8", "--sigma-w", "1", "-o", "r.h5").code == 0
+    assert herd("network", "random", "--nodes", "20", "--mean-degree", "8", "--sigma-w", "1", "-o", "r.h5").code == 0
     planned = herd("ups-infer", "r.h5", "--max-memory", "40k", "--effort", "20", "--dry-run")
     assert (planned.code, planned.out.decode().split(":")[0]) == (0, "bp, tempered-gibbs"), planned.err
     made = herd("ups-infer", "r.h5", "--max-memory", "40k", "--effort", "20", "--format", "mar")
@@ -436,7 +436,7 @@ def test_a_dry_run_of_auto_refuses_as_the_run_does(herd):
 
 def test_chains_that_disagree_are_advised_more_of_them(herd):
     """Neither another algorithm's free energy nor iterations help: sweeps do."""
-    assert herd("network", "grid", "--rows", "6", "--columns", "6", "--sigma-w", "4", "-o", "g.h5").code == 0
+    assert herd("network", "grid", "--grid-rows", "6", "--grid-columns", "6", "--sigma-w", "4", "-o", "g.h5").code == 0
     ended = herd("ups-infer", "g.h5", "--algorithm", "gibbs", "--sweeps", "16", "--burn-in", "0", "-o", "m.h5")
     assert "; raise --sweeps, or --algorithm tempered-gibbs; --on-nonconvergence error ends with 1\n" in ended.err
     verdict = json.loads(herd("eval", "m.h5", "--format", "json").out)[0]["verdict"]

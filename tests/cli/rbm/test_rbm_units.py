@@ -194,7 +194,7 @@ def test_idle_options_columns_of_one_value_and_small_sets_are_said(run: Callable
     ended = run("fit-rbm", "grey.h5", *QUICK, "--visible-units", "rate:16", "--batch-size", "100", *options, "-o", "m.h5")
     assert ended.code == 0
     for says in (
-        "--steps has no effect with --algorithm exact",
+        "--gibbs-steps has no effect with --algorithm exact",
         "--mean-field has no effect with --algorithm exact",
         "--sparsity-cost has no effect without --sparsity-target",
         "--threshold has no effect with visible units rate:16",

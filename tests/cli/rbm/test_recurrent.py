@@ -80,12 +80,12 @@ def test_sequences_are_learned_expected_and_drawn(herd, bits):
     assert ahead.code == 0, ahead.err
     assert "90 forecast rows of 30 sequences × 6 columns with their standard deviations" in ahead.err
     assert list(read(bits / "ahead.csv")[0]) == [*names, *(f"{name}_sd" for name in names), "sequence"]
-    drawn = herd("sample", "a.h5", "-m", "4", "--steps", "7", "--burn-in", "5", "-o", "drawn.csv")
+    drawn = herd("sample", "a.h5", "-m", "4", "--length", "7", "--burn-in", "5", "-o", "drawn.csv")
     assert drawn.code == 0, drawn.err
     assert "4 sequences of 7 steps × 6 columns" in drawn.err
     assert set(numbers(bits / "drawn.csv", names).ravel()) == {0.0, 1.0}
     assert [row["sequence"] for row in read(bits / "drawn.csv")] == [str(s) for s in range(4) for _ in range(7)]
-    means = herd("sample", "a.h5", "-m", "2", "--steps", "3", "--means", "-o", "means.h5")
+    means = herd("sample", "a.h5", "-m", "2", "--length", "3", "--means", "-o", "means.h5")
     assert means.code == 0, means.err
 
 
@@ -155,7 +155,7 @@ def test_real_columns_are_expected_in_their_own_scale(herd, bits):
         assert (bits / f"{plot}.png").stat().st_size > 5000
 
 
-@pytest.mark.parametrize("line", [(*LEARN, "--epochs", "5"), ("sample", "a.h5", "-m", "3", "--steps", "6")])
+@pytest.mark.parametrize("line", [(*LEARN, "--epochs", "5"), ("sample", "a.h5", "-m", "3", "--length", "6")])
 def test_neither_threads_nor_resuming_change_a_byte(herd, bits, line):
     assert herd(*LEARN, "--epochs", "1", "-q", "-o", "a.h5").code == 0
     whole = herd(*line, "-q", "-o", "whole.h5")

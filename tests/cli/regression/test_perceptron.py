@@ -118,7 +118,7 @@ def test_noise_has_a_verdict_beside_the_linear_model(herd, tmp_path):
 
 @pytest.mark.parametrize("optimizer", ["trust-region", "adam"])
 def test_threads_and_reruns_give_the_same_bytes(herd, table, tmp_path, optimizer):
-    line = ("regress", "classes.csv", "--hidden", "5", "--optimizer", optimizer, "--restarts", "2", "-q")
+    line = ("regress", "classes.csv", "--hidden", "5", "--optimizer", optimizer, "--starts", "2", "-q")
     assert herd(*line, "--threads", "1", "-o", "one.h5").code == 0
     assert herd(*line, "--threads", "2", "-o", "two.h5").code == 0
     one, two = (artifacts.load(str(tmp_path / name)).value for name in ("one.h5", "two.h5"))

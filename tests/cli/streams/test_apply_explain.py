@@ -1,4 +1,4 @@
-"""apply --explain ROW as a process: terms by name that add up to the score, and one-line refusals."""
+"""apply --explain-row ROW as a process: terms by name that add up to the score, and one-line refusals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_columns_have_their_names_and_the_small_terms_are_one_line(herd, tmp_pat
     assert (rows[0]["feature"], len(rows)) == ("column 7", 23)
     assert [row["feature"] for row in rows[20:]] == ["(10 others)", "(bias)", "(score)"]
     assert sum(row["contribution"] for row in rows[:-1]) == pytest.approx(rows[-1]["contribution"], rel=1e-12)
-    ended = herd("apply", "m.h5", "d.csv", "--explain", "60")
+    ended = herd("apply", "m.h5", "d.csv", "--explain-row", "60")
     assert "example 60: class " in ended.err
     assert ended.out.decode().split()[:5] == ["feature", "value", "weight", "contribution", "deviation"]
 
@@ -71,21 +71,24 @@ def test_what_cannot_be_explained_is_told(herd, tmp_path):
     assert herd("nherd-train", "t.svm", "-q", "-o", "m.h5").code == 0
     assert herd("nherd-train", "t.svm", "-q", "--kernel", "gaussian", "-o", "k.h5").code == 0
     assert herd("data", "digits", "-o", "d.h5").code == herd("em", "d.h5", "--components", "2", "-q", "-o", "em.h5").code == 0
-    assert refused("apply", "k.h5", "t.svm", "--explain", "1") == (
+    assert refused("apply", "k.h5", "t.svm", "--explain-row", "1") == (
         65,
         "herd apply: k.h5: --explain needs weights for features, but a kernel model has none",
     )
-    assert refused("apply", "m.h5", "t.svm", "--explain", "21") == (
+    assert refused("apply", "m.h5", "t.svm", "--explain-row", "21") == (
         65,
         "herd apply: t.svm: has 20 examples, but --explain asks for number 21",
     )
-    assert refused("apply", "m.h5", "t.svm", "--explain", "0")[0] == 2
-    assert refused("apply", "m.h5", "t.svm", "--explain", "1", "--want", "classes") == (
+    assert refused("apply", "m.h5", "t.svm", "--explain-row", "0")[0] == 2
+    assert refused("apply", "m.h5", "t.svm", "--explain-row", "1", "--want", "classes") == (
         2,
         "herd apply: --explain and --want exclude each other",
     )
-    assert refused("apply", "m.h5", "t.svm", "--explain", "1", "-o", "e.h5") == (2, "herd apply: e.h5: --explain writes a table as text")
-    assert refused("apply", "em.h5", "d.h5", "--explain", "1") == (
+    assert refused("apply", "m.h5", "t.svm", "--explain-row", "1", "-o", "e.h5") == (
+        2,
+        "herd apply: e.h5: --explain writes a table as text",
+    )
+    assert refused("apply", "em.h5", "d.h5", "--explain-row", "1") == (
         2,
         "herd apply: --explain is for models made by herd nherd-train, not for a mixture",
     )

@@ -153,7 +153,7 @@ def test_shards_are_merged(herd, text, tmp_path):
     for name, part in (("a.h5", lines[::2]), ("b.h5", lines[1::2])):
         assert herd("nherd-train", "-q", "-o", name, stdin=b"".join(part)).code == 0
     for rule in ("precision", "evidence", "mean"):
-        merged = herd("merge", "-q", "a.h5", "b.h5", "--rule", rule, "--data", "test.svm", "-o", f"{rule}.h5")
+        merged = herd("merge", "-q", "a.h5", "b.h5", "--combine", rule, "--calibration-data", "test.svm", "-o", f"{rule}.h5")
         assert merged.code == 0, merged.err
         judged = herd("eval", "-q", f"{rule}.h5", "--data", "test.svm", "--require", "error<0.2")
         assert judged.code == 0, judged.err

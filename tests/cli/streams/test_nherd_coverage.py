@@ -150,7 +150,7 @@ def test_sets_of_a_merged_model_are_calibrated_by_examples_that_no_shard_has_lea
     assert (both.level, both.calibrated, both.threshold) == (0.9, 0, np.inf)
     refused = herd("apply", "both.h5", "test.svm", "--want", "sets")
     assert (refused.code, refused.err.splitlines()[0]) == (65, "herd apply: both.h5: has no calibration scores, which prediction sets need")
-    assert herd("merge", "-q", "m.h5", "n.h5", "--data", "held.svm", "-o", "c.h5").code == 0
+    assert herd("merge", "-q", "m.h5", "n.h5", "--calibration-data", "held.svm", "-o", "c.h5").code == 0
     found = load(str(tmp_path / "c.h5")).value
     row = json.loads(herd("eval", "c.h5", "--data", "test.svm", "--format", "json").out)[0]
     assert found.coverage.calibrated == 500

@@ -125,9 +125,9 @@ def test_shards_of_other_labels_are_merged_by_precision(herd, tmp_path):
     assert np.allclose(both.variance[0], 1 / precision)
     assert np.allclose(both.mean[0], (one.mean[0] / one.variance[0] + two.mean[0] / two.variance[0]) / precision)
     (tmp_path / "held.svm").write_bytes(text(*drawn(200, seed=5)))
-    assert herd("merge", "-q", "0.h5", "1.h5", "--data", "held.svm", "-o", "c.h5").code == 0
+    assert herd("merge", "-q", "0.h5", "1.h5", "--calibration-data", "held.svm", "-o", "c.h5").code == 0
     assert load(str(tmp_path / "c.h5")).value.threshold[3] == 0.0  # no example has it
-    assert figures(herd, "c.h5", "--data", "held.svm")["hamming"] < 0.2
+    assert figures(herd, "c.h5", "--calibration-data", "held.svm")["hamming"] < 0.2
 
 
 def table(tmp_path, kind: str) -> tuple[str, ...]:
@@ -229,10 +229,10 @@ def test_other_commands_refuse_it_in_one_line(herd, tmp_path):
     assert herd(*SETS, *PLAIN, "-o", "m.h5", stdin=text(X, Y)).code == 0
     assert herd("nherd-train", "-q", *PLAIN, "--classes=-1,1", "-o", "c.h5", stdin=text(X, Y[:, :2], names=("1", "-1"))).code != 0
     for args, says in (
-        (("merge", "m.h5", "m.h5", "--rule", "median"), "median"),
+        (("merge", "m.h5", "m.h5", "--combine", "median"), "median"),
         (("convert", "m.h5", "-o", "m.onnx"), "tagger"),
         (("eval", "m.h5", "--confusion"), "tagger"),
-        (("apply", "m.h5", "-", "--explain", "1"), "--explain shows one prediction"),
+        (("apply", "m.h5", "-", "--explain-row", "1"), "--explain-row shows one prediction"),
         (("apply", "m.h5", "-", "--want", "classes"), "--want classes has no meaning with a tagger"),
     ):
         ended = herd(*args, stdin=text(X, Y))

@@ -243,6 +243,6 @@ def test_eval_refuses_suffixes_it_does_not_write(run, files, line):
 
 
 def test_converged_is_a_truth_in_json(run, files):
-    run("network", "grid", "--rows", "2", "--columns", "2", "-q", "-o", "n.h5")
+    run("network", "grid", "--grid-rows", "2", "--grid-columns", "2", "-q", "-o", "n.h5")
     run("ups-infer", "-q", "n.h5", "-o", "b.h5")
     assert json.loads(run("eval", "-q", "b.h5", "--format", "json").out)[0]["converged"] is True

@@ -21,7 +21,7 @@ import click
 
 from herdcli.cli.frame.history.request import recorded_options
 from herdcli.cli.frame.options import shared_options
-from herdcli.cli.frame.options.declaration import Never, OptionGroup, check, check_options, click_options, shared_option
+from herdcli.cli.frame.options.declaration import Never, OptionGroup, check, check_options, click_options, shared_option, typed_name
 from herdcli.cli.frame.options.help_pages import place_of
 from herdcli.cli.frame.options.session_options import DECLARED, SessionOptions, option_group, own_shard_option
 from herdcli.cli.frame.run.console import Console
@@ -66,7 +66,7 @@ threads_option = option_group("threads")
 checkpoint_options = option_group("checkpoint", "every", "resume", "trace_file", "dry_run")  # for long runs
 cluster_options = option_group("cluster", "cluster_options", "retries", "mixed")  # for work that other processes can share
 output_options = option_group("output", "no_clobber", "lock")
-common_options = option_group("quiet", "verbose", "debug", "max_memory")
+common_options = option_group("options_file", "quiet", "verbose", "debug", "max_memory")
 
 
 def refuse_shards(why: str, hint: str) -> OptionGroup:
@@ -94,12 +94,12 @@ def _session_options(options: dict[str, Any]) -> SessionOptions:
     return SessionOptions(**{name: options.pop(name, declaration.default) for name, declaration in DECLARED.items()})
 
 
-def _require_unicode(parameters: Mapping[str, object]) -> None:
+def _require_unicode(request: type, parameters: Mapping[str, object]) -> None:
     """Raise BadUsage for a text that a history cannot hold because it is not valid Unicode."""
     for name, value in parameters.items():
         several = value if isinstance(value, (tuple, list)) else (value,)
         if not all(is_unicode(each) for each in several if isinstance(each, str)):
-            raise BadUsage(f"--{name.replace('_', '-')}: holds bytes that are not UTF-8", hint="set a UTF-8 locale, or type it again")
+            raise BadUsage(f"{typed_name(request, name)}: holds bytes that are not UTF-8", hint="set a UTF-8 locale, or type it again")
 
 
 def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) -> tuple[Session, R]:
@@ -119,10 +119,12 @@ def parse_options(ctx: click.Context, kind: type[R], options: dict[str, Any]) ->
     asked = kind(**options)
     if hasattr(asked, "resolved"):
         asked = asked.resolved(frozenset(given))
-    _require_unicode(recorded_options(asked) | {name: getattr(shared, name) for name in ("missing", "categorical", "layer")})
+    _require_unicode(kind, recorded_options(asked) | {name: getattr(shared, name) for name in ("missing", "categorical", "layer")})
     console = Console(command, -1 if shared.quiet else int(shared.verbose))
     if isinstance(ctx.obj, list):
         console.warned = ctx.obj  # the list of a caller in this process
+    for advice in ctx.meta.get("herd.advice", ()):
+        console.warn(advice)
     cluster = None
     if shared.cluster is not None:
         cluster = ClusterOptions(shared.cluster, shared.cluster_options, shared.retries, shared.mixed)
@@ -172,7 +174,7 @@ def stage(request: type[DataclassInstance], *groups: Decorator) -> Decorator:
 
             context = click.get_current_context()
             session, asked = parse_options(context, request, options)
-            common = {name: getattr(session, name) for name in file_registry.OF_EVERY_RUN if name in context.params}
+            common = {name: context.params.get(name) for name in (*file_registry.OF_EVERY_RUN, "options_file")}
             file_registry.refuse_conflicts(file_registry.register_files(context.command, asked, common))
             with session:
                 check_options(shared, session, session)

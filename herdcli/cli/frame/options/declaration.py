@@ -191,7 +191,7 @@ class OneOf(Condition):
         """Return `why`, or else the value of the other option with which the options have no effect."""
         if self.why:
             return super().reason(request)
-        name = "" if self.positional else f"--{self.holds.replace('_', '-')} "
+        name = "" if self.positional else f"{typed_name(type(request), self.holds)} "
         return f"with {name}{self._chosen(request)}"
 
 

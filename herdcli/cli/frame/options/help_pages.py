@@ -8,6 +8,9 @@ from collections.abc import Iterable
 import click
 
 from herdcli.cli.frame.options.declaration import DeclaredOption
+from herdcli.cli.frame.options.former_names import with_present_names
+from herdcli.cli.frame.options.options_file import with_options_files
+from herdcli.command_table import TABLE
 
 
 def _parse_names(text: str) -> frozenset[str]:
@@ -43,7 +46,7 @@ COMMON = (  # options that many commands share, in the order in which every help
     ),
     *("layer", "read_columns", "drop_columns", "split_column", "label", "value_range", "threshold", "split", "seed", "threads", "exact"),
     *("shard", "cluster", "cluster_options", "retries", "mixed", "checkpoint", "every", "resume", "trace_file", "dry_run"),
-    *("output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"),
+    *("options_file", "output", "no_clobber", "lock", "quiet", "verbose", "debug", "max_memory"),
 )
 GROUPS = ("Input", "Model", "Learning", "Options", "Long runs", "Output")
 PLAIN = _parse_names(
@@ -111,10 +114,12 @@ class Command(click.Command):
     """A command that accepts choices in any case and groups the options in --help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, with choices in any case."""
+        """Parse the arguments, with choices in any case and former names of options."""
         for param in self.params:
             if isinstance(param.type, click.Choice):
                 param.type.case_sensitive = False
+        args = with_options_files(self, list(TABLE), args)
+        args, ctx.meta["herd.advice"] = with_present_names(str(self.name), args)
         ctx.meta["herd.typed"] = list(args)
         return super().parse_args(ctx, args)
 

@@ -126,6 +126,13 @@ class SessionOptions:
     lock: str | None = option(
         path(), metavar="FILE", group=LONG, help="Exit with 75 at once if another run holds this lock file; for cron."
     )
+    options_file: str | None = option(
+        path(),
+        "--options",
+        metavar="FILE.toml",
+        group=INPUT,
+        help="Read options from this file: lines such as hidden = 100, for all commands or below [fit-rbm].  Typed values replace them.",
+    )
     quiet: bool = flag("-q", "--quiet", group=OUTPUT, help="Print only errors.")
     verbose: bool = flag("-v", "--verbose", group=OUTPUT, help="Print more on stderr.")
     debug: bool = flag(group=OUTPUT, help="Show a traceback with an error.")

@@ -124,7 +124,7 @@ def example_at(
             raise
         given.finish()
         if found is None:
-            raise DataError(f"has {passed} examples, but --explain asks for number {row}", where=given.name)
+            raise DataError(f"has {passed} examples, but --explain-row asks for number {row}", where=given.name)
     return found, names
 
 

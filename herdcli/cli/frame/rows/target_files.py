@@ -43,7 +43,7 @@ def parse_target(session: Session, text: str, dimension: int) -> Target:
     if name == "gaussian" and numbers:
         return input_preparation.independent_gaussian(*numbers, dimension)
     if name not in OF_FILES or not rest:
-        raise BadUsage(f"--target '{text}' is not a target", hint=f"targets: {FORMS}")
+        raise BadUsage(f"--distribution '{text}' is not a target", hint=f"targets: {FORMS}")
     artifact = session.load(rest, "target", kinds={"dataset", "samples"} | ({"mixture"} if name == "mixture" else set()))
     return (
         _mixture_target(artifact)
@@ -73,7 +73,7 @@ def _mixture_target(artifact: Artifact) -> Target:
 
 
 def recorded_target(text: str) -> str:
-    """Return the record of a --target text; if it names a file, only the kind, since the file's content is among the inputs."""
+    """Return the record of a --distribution text; if it names a file, only the kind, since the file's content is among the inputs."""
     name, _, rest = text.partition(":")
     return name if rest and name in OF_FILES and not (name == "gaussian" and _two_numbers(rest)) else text
 

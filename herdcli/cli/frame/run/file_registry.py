@@ -41,12 +41,13 @@ class NamedFile:
 
 
 def register_files(command: click.Command, request: DataclassInstance, session: Mapping[str, str | None]) -> list[NamedFile]:
-    """Return every file that a run reads or writes.  session: the paths for the OF_EVERY_RUN options of the command."""
+    """Return every file that a run reads or writes.  session: the paths of options that are not fields of it;
+    those of OF_EVERY_RUN are outputs."""
     labels = {param.name: _parameter_label(param) for param in command.params}
     found = [
-        NamedFile(labels.get(name, name), "./-" if path == "-" and name != "output" else path, OUTPUT)
-        for name in OF_EVERY_RUN
-        if (path := session.get(name)) is not None
+        NamedFile(labels.get(name, name), "./-" if path == "-" and name != "output" else path, OUTPUT if name in OF_EVERY_RUN else INPUT)
+        for name, path in session.items()
+        if path is not None
     ]
     for each in fields(request):
         use = each.metadata.get(USE, INPUT)

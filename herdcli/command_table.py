@@ -45,6 +45,7 @@ TABLE: dict[str, Entry] = {
         "herdcli.cli.regress.command", "Fit generalised linear models: least squares, logistic, Poisson, gamma, softmax.", "learn"
     ),
     "eval": Entry("herdcli.cli.eval.command", "Say how good a result is: one row of figures per artifact.", "compute"),
+    "cv": Entry("herdcli.cli.cv.command", "Cross-validate a fitting command: K fits, tested on rows they have not seen."),
     "apply": Entry("herdcli.cli.apply.command", "Run new rows through a model: features, energies, classes.", "compute"),
     "sample": Entry("herdcli.cli.small.sample", "Draw rows from a model by Gibbs sampling.", "compute"),
     "convert": Entry("herdcli.cli.convert.command", "Change a data set's format; take models to and from other programs.", "learn"),

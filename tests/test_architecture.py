@@ -25,7 +25,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "rng": frozenset(),
     "schema": frozenset({"errors", "records"}),
     "shards": frozenset({"errors", "records"}),
-    "splits": frozenset(),
+    "splits": frozenset({"errors", "schema"}),
     "command_table": frozenset(),
     "dialect": frozenset({"errors", "records"}),
     "fast": frozenset({"errors", "records", "schema"}),

@@ -11,7 +11,7 @@ from herdcli.cli.main import COMMANDS
 
 NEVER = ("threads", "NumPy loops", "locale", "hash seed")  # of them no byte may depend
 QUICK = ("nherd-train",)
-UNMIXED = {"data", "info", "check", "seal", "selftest", "completion"}  # commands that reckon nothing that is kept
+UNMIXED = {"cv", "data", "info", "check", "seal", "selftest", "completion"}  # commands that reckon nothing that is kept
 
 
 def test_the_table_has_every_command_and_every_setting_that_no_byte_depends_on() -> None:

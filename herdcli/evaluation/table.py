@@ -179,7 +179,8 @@ def figure_name(text: str) -> str:
 # Formats ------------------------------------------------------------------------------------------------------
 
 
-DIGITS = 4  # significant digits on a terminal
+DIGITS = 4  # significant digits in a table on a terminal
+SHOWN_DIGITS = 5  # of a metric that stands on a line of its own
 
 
 def display_value(value: Value, digits: int = 6) -> str:
@@ -189,6 +190,15 @@ def display_value(value: Value, digits: int = 6) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def value_with_error(value: Value, error: Value = None) -> str:
+    """Return a metric with its standard error to two digits and matching decimals; without an error, to SHOWN_DIGITS digits."""
+    if not isinstance(value, (int, float)) or not isinstance(error, (int, float)) or not error or not math.isfinite(error):
+        return display_value(value, SHOWN_DIGITS)
+    decimals = max(0, 1 - math.floor(math.log10(abs(error))))
+    most = max(0, SHOWN_DIGITS - 1 - (math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0))
+    return f"{value:.{min(decimals, most)}f} ± {error:.2g}" if abs(error) < 100 else f"{value:.0f} ± {error:.0f}"
 
 
 def exact_value(value: Value) -> str:

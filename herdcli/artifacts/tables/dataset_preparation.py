@@ -16,7 +16,7 @@ from herdcli.errors import BadUsage, DataError
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
-from herdcli.splits import TEST, TRAIN, VALID
+from herdcli.splits import TEST, TRAIN, VALID, fold_parts, parse_fold
 
 UNUSED = 3  # the number of rows in none of the three splits
 DEFAULT_SPLIT = (0.6, 0.2, 0.2)
@@ -58,16 +58,24 @@ def assign_splits(data: Dataset, spec: str | None, seed: int) -> Array:
     """Return the split of each row, (n,) uint8: 0 train, 1 valid, 2 test, 3 in none.
 
     spec  "700,300,100" rows of every class, or "0.6,0.2,0.2" fractions of all rows regardless of labels, so that every command
-    has the same test rows; None: the data set's own split, else fractions .6, .2, .2.  Rows are drawn with the seed, and counts class by
+    has the same test rows; "2/5" the second of five folds of all rows (see `fold_parts`); None: the data set's own split, else fractions
+    .6, .2, .2.  Rows are drawn with the seed, and counts class by
     class; without labels all rows are one class.  Rows of weight 0 are in none; the draw ignores them.
     """
     if data.weight is not None and not data.weight.all():
         return _assign_present_splits(data, np.flatnonzero(data.weight), spec, seed)
     if spec is None and data.split is not None:
         return data.split.astype(np.uint8)
-    parts, rule = _parse_split(spec) if spec is not None else DEFAULT_SPLIT, current_split_rule()
     rows = data.X.shape[0]
-    split = np.full(rows, UNUSED, dtype=np.uint8)
+    split, rule = np.full(rows, UNUSED, dtype=np.uint8), current_split_rule()
+    if spec is not None and (fold := parse_fold(spec)):
+        rule.drawn = True
+        order = np.arange(rows)
+        generator(seed, Stream.SPLIT).shuffle(order)
+        for part, members in fold_parts(order, fold):
+            split[members] = part
+        return split
+    parts = _parse_split(spec) if spec is not None else DEFAULT_SPLIT
     rule.drawn = rule.drawn or _are_fractions(parts)
     by_class = rule.by_class or not _are_fractions(parts)
     for unit, (label, members) in enumerate(_class_rows(rows, data if by_class else None)):
@@ -81,7 +89,7 @@ def assign_splits(data: Dataset, spec: str | None, seed: int) -> Array:
 
 def is_stratified(spec: str) -> bool:
     """Return whether a split is drawn class by class, which needs labels: counts, and fractions by the rule of earlier histories."""
-    return current_split_rule().by_class or not _are_fractions(_parse_split(spec))
+    return parse_fold(spec) is None and (current_split_rule().by_class or not _are_fractions(_parse_split(spec)))
 
 
 def _assign_present_splits(data: Dataset, present: Array, spec: str | None, seed: int) -> Array:
@@ -104,7 +112,7 @@ def _class_rows(rows: int, data: Dataset | None) -> Iterator[tuple[str | None, A
 
 
 def _parse_split(spec: str) -> tuple[float, ...]:
-    hint = "three counts per class, 700,300,100, or three fractions, .6,.2,.2"
+    hint = "three counts per class, 700,300,100, three fractions, .6,.2,.2, or a fold, 1/5"
     try:
         parts = tuple(float(part) for part in spec.split(","))
     except ValueError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -15,10 +14,9 @@ from herdcli.evaluation.report.column_descriptions import figure_title
 from herdcli.evaluation.verdicts import finding_advice, split_findings
 
 if TYPE_CHECKING:
-    from herdcli.evaluation.table import Row, Value
+    from herdcli.evaluation.table import Row
 
 GAINS = {"gaussian": "gaussian_gain_se", "log_likelihood_linear": "linear_gain_se"}  # further baseline -> standard error of the gain
-DIGITS = 5  # significant digits of a metric
 
 
 def terminal_text(rows: Sequence[Row], width: int) -> str:
@@ -86,16 +84,7 @@ def _leading_figures(row: Row) -> Iterator[str]:
 
 
 def _with_error(row: Row, name: str) -> str:
-    return value_with_error(row.get(name), row.get(relations.ERRORS.get(name, "")))
-
-
-def value_with_error(value: Value, error: Value = None) -> str:
-    """Return a metric with its standard error to two digits and matching decimals; without an error, to DIGITS digits."""
-    if not isinstance(value, (int, float)) or not isinstance(error, (int, float)) or not error or not math.isfinite(error):
-        return table.display_value(value, DIGITS)
-    decimals = max(0, 1 - math.floor(math.log10(abs(error))))
-    most = max(0, DIGITS - 1 - (math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0))
-    return f"{value:.{min(decimals, most)}f} ± {error:.2g}" if abs(error) < 100 else f"{value:.0f} ± {error:.0f}"
+    return table.value_with_error(row.get(name), row.get(relations.ERRORS.get(name, "")))
 
 
 def _beside(row: Row, name: str) -> str:
@@ -104,7 +93,7 @@ def _beside(row: Row, name: str) -> str:
     low, high = (row.get(end) for end in relations.INTERVALS.get(name, ("", "")))
     if low is not None and high is not None and low != high:
         how = "bounds" if name == "log_z" else "95 %"
-        parts.append(f"{how} {table.display_value(low, DIGITS)} to {table.display_value(high, DIGITS)}")
+        parts.append(f"{how} {table.display_value(low, table.SHOWN_DIGITS)} to {table.display_value(high, table.SHOWN_DIGITS)}")
     own = row.get(name)
     values = {each: row[each] for each in relations.BASELINES.get(name, ()) if isinstance(row.get(each), (int, float))}
     if not isinstance(own, (int, float)):
@@ -114,11 +103,11 @@ def _beside(row: Row, name: str) -> str:
     if best is not None:
         values = {named or "log_likelihood_baseline": best, **values}
     for number, (baseline, value) in enumerate(values.items()):
-        text = f"{relations.baseline_label(baseline, str(row.get('kind')))} {table.display_value(value, DIGITS)}"
+        text = f"{relations.baseline_label(baseline, str(row.get('kind')))} {table.display_value(value, table.SHOWN_DIGITS)}"
         if not number:
             text += _gain_text(row, name, float(own) - float(value or 0.0))
         elif row.get(error := GAINS.get(baseline, "")) is not None:
-            text += f", gain {value_with_error(float(own) - float(value or 0.0), row[error])}"
+            text += f", gain {table.value_with_error(float(own) - float(value or 0.0), row[error])}"
         parts.append(text)
     return "; ".join(parts)
 
@@ -128,4 +117,4 @@ def _gain_text(row: Row, name: str, difference: float) -> str:
     if relations.owner_gain(row) != name or row.get("gain_se") is None:
         return ""
     gain = row["gain"] if row.get("gain") is not None else difference
-    return f", gain {value_with_error(gain, row['gain_se'])}"
+    return f", gain {table.value_with_error(gain, row['gain_se'])}"

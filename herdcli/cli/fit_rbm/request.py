@@ -141,12 +141,7 @@ class Request:
         "units, pt for words, exact for --learn-variances with up to 12 hidden units, else cd.",
     )
     steps: int = option(
-        whole(1),
-        "--gibbs-steps",
-        default=1,
-        group=LEARNING,
-        only=CHAINS,
-        help="Gibbs sweeps per update (the k of CD-k); with tap, fixed-point iterations.",
+        whole(1), "--gibbs-steps", default=1, group=LEARNING, only=CHAINS, help="Gibbs sweeps per update (the k of CD-k); tap: iterations."
     )
     chains: int | None = option(
         whole(1),

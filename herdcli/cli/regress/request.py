@@ -254,7 +254,7 @@ class Request:
         text(),
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
-        help="Fractions or numbers of rows, drawn by --seed.  [default: the input's own, else .6,.2,.2]",
+        help="Fractions or numbers of rows, drawn by --seed; or 2/5: fold 2 of 5.  [default: the input's own, else .6,.2,.2]",
     )
     on_nonconvergence: str = shared_options.on_nonconvergence()
     seed: int = shared_options.seed()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from herdcli.rbm.model import RBM
     from herdcli.schema import Array
 
-
 BURN_IN = {"rtrbm": 50}  # default sweeps; other kinds have 1,000
 
 

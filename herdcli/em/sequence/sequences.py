@@ -18,7 +18,7 @@ from herdcli.numerics.block_statistics import BLOCK
 from herdcli.records import dataclass
 from herdcli.rng import Stream, generator
 from herdcli.schema import Array
-from herdcli.splits import TEST, TRAIN, VALID
+from herdcli.splits import TEST, TRAIN, VALID, Fold, fold_parts, parse_fold
 
 FEW = 5  # number of sequences below which each is split in time instead of assigning whole sequences at random
 PARTS = (TRAIN, VALID, TEST)
@@ -210,15 +210,22 @@ def _weights(sequences: Sequences, weight: Array) -> Array:
     return np.asarray(first, dtype=np.float64)
 
 
-def split_sequences(sequences: Sequences, given: Array | None, parts: tuple[float, ...] | None, seed: int) -> dict[int, Sequences]:
+def split_sequences(sequences: Sequences, given: Array | None, parts: tuple[float, ...] | Fold | None, seed: int) -> dict[int, Sequences]:
     """Return parts 0 (training), 1 (validation) and 2 (test), each of whole sequences; empty parts are left out.
 
     given  (n,) the split of the rows of the table, which must be constant along a sequence.
-    parts  three fractions, or three numbers of sequences.  With fewer than FEW sequences, fractions split each in time: its first part is
-           for training and its last one for testing.  Otherwise sequences are assigned at random from the seed.
+    parts  three fractions, three numbers of sequences, or a fold, which needs as many sequences as there are folds.  With fewer than FEW
+           sequences, fractions split each in time: its first part is for training and its last one for testing.  Otherwise sequences are
+           assigned at random from the seed.
     """
     if given is not None and parts is None:
         return _split_by_rows(sequences, given)
+    if isinstance(parts, Fold):
+        order = generator(seed, Stream.SPLIT).permutation(sequences.count)
+        members: dict[int, list[Array]] = {part: [] for part in PARTS}
+        for part, some in fold_parts(order, parts, "sequences"):
+            members[part].append(some)
+        return {part: select_sequences(sequences, np.sort(np.concatenate(some))) for part, some in members.items() if some}
     sizes = FRACTIONS if parts is None else parts
     fractions = all(part <= 1 for part in sizes) and sum(sizes) <= 1 + 1e-9
     if fractions and sequences.count < FEW:
@@ -318,11 +325,13 @@ def select_sequences(sequences: Sequences, which: Array) -> Sequences:
     return Sequences(sequences.X, np.concatenate(rows), offsets, weight, names, sequences.later)
 
 
-def parse_parts(text: str | None) -> tuple[float, ...] | None:
-    """Return three fractions or three numbers of sequences from text; None for None."""
+def parse_parts(text: str | None) -> tuple[float, ...] | Fold | None:
+    """Return three fractions, three numbers of sequences or a fold from text; None for None."""
     if text is None:
         return None
-    hint = "three fractions, .6,.2,.2, or three numbers of sequences, 60,20,20"
+    if fold := parse_fold(text):
+        return fold
+    hint = "three fractions, .6,.2,.2, three numbers of sequences, 60,20,20, or a fold, 1/5"
     try:
         parts = tuple(float(part) for part in text.split(","))
     except ValueError:

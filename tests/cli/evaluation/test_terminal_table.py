@@ -7,8 +7,9 @@ import json
 import pytest
 
 from herdcli.cli.eval.explain import explanation_text
-from herdcli.cli.eval.terminal_table import terminal_text, value_with_error
+from herdcli.cli.eval.terminal_table import terminal_text
 from herdcli.errors import BadUsage
+from herdcli.evaluation.table import value_with_error
 
 RBM = {
     "file": "m.h5", "kind": "rbm", "log_likelihood": -17.1234567, "log_likelihood_se": 0.2612, "log_likelihood_low": -17.6,

@@ -34,7 +34,8 @@ FORMER_NAMES: dict[str, dict[str, str]] = {  # command: old name: new name
 def with_present_names(command: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words of a command line with present names in the place of former ones, and a line of advice for each former name."""
     former = FORMER_NAMES.get(command, {})
-    present, advice = [], []
+    present: list[str] = []
+    advice: list[str] = []
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         if word == "--":

@@ -147,7 +147,7 @@ def split(only: tuple[Condition, ...] | Condition = ()) -> str | None:
         metavar="TRAIN,VALID,TEST",
         group=INPUT,
         only=only,
-        help="Fractions of rows, or rows per class, drawn by --seed.  [default: the input's own, else .6,.2,.2]",
+        help="Fractions of rows, or rows per class, drawn by --seed; or 2/5: fold 2 of 5.  [default: the input's own, else .6,.2,.2]",
     )
 
 

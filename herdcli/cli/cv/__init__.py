@@ -1,0 +1,1 @@
+"""herd cv: cross-validation of any fitting command."""

@@ -1,0 +1,45 @@
+"""The figures of several folds of cross-validation: their mean, and its standard error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from herdcli.evaluation.report import figure_relations as relations
+
+if TYPE_CHECKING:
+    from herdcli.evaluation.table import Row
+
+NOT_AVERAGED = ("fold", "kind", "verdict")
+_ENDS = {end for ends in relations.INTERVALS.values() for end in ends}
+_ERRORS = {error for own, error in relations.ERRORS.items() if own != error} | {"gaussian_gain_se", "linear_gain_se", "error_gain_se"}
+
+
+def mean_and_error(rows: Sequence[Row]) -> tuple[Row, Row]:
+    """Return the mean of each figure over K folds, and its standard error: the standard deviation (K − 1 in the denominator) over √K.
+
+    Standard errors and ends of intervals of single folds have no mean.  A figure that some fold lacks is left out.
+    """
+    mean: Row = {}
+    error: Row = {}
+    for name in rows[0]:
+        values = [row.get(name) for row in rows]
+        if name in NOT_AVERAGED or name in _ENDS or name in _ERRORS or not all(map(_is_number, values)):
+            continue
+        numbers = np.array(values, dtype=np.float64)
+        mean[name] = float(numbers.mean())
+        error[name] = float(numbers.std(ddof=1) / math.sqrt(len(numbers)))
+    return mean, error
+
+
+def main_figures(rows: Sequence[Row], mean: Row) -> list[str]:
+    """Return the averaged figures that vary between folds, or are baselines, in order of interest."""
+    varied = [name for name in mean if any(row[name] != rows[0][name] for row in rows)]
+    return [name for name in relations.main_first(varied) if name in varied]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -532,7 +532,7 @@ def regress(
     learning_rate: float | None = None,
     momentum: float = 0.9,
     patience: int = 10,
-    restarts: int = 1,
+    starts: int = 1,
     dtype: Literal['float64', 'float32'] | None = None,
     on_nonconvergence: Literal['warn', 'error'] = 'warn',
     input_format: Literal['hdf5', 'parquet', 'csv', 'npz', 'npy', 'svmlight', 'arrow', 'excel', 'idx', 'json', 'matlab', 'wav'] | None = None,

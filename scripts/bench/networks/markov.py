@@ -256,7 +256,7 @@ def queries() -> None:
     bundled = [folder / f"{name}.bif.gz" for folder in shipped() for name in ("alarm", "link", "munin", "andes")]
     with tempfile.TemporaryDirectory() as folder:
         eight = f"{folder}/eight.h5"
-        subprocess.run([*HERD, "network", "random", "--nodes", "8", "--degree", "5", "-o", eight], check=True, capture_output=True)
+        subprocess.run([*HERD, "network", "random", "--nodes", "8", "--mean-degree", "5", "-o", eight], check=True, capture_output=True)
         seconds, peak = best_of([*HERD, "ups-infer", eight, "--query", "bounds", "--format", "csv"])
         print(f"query     eight variables, bounds {seconds:.2f} s CPU, {peak / 1e6:.0f} MB", flush=True)
         for path in bundled:

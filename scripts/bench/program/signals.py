@@ -52,8 +52,8 @@ except SystemExit as error:
 """
 MADE = {  # files that are made once, of rows.h5 (20,000 x 500 numbers) and two.h5 (20,000 x 100 two-state columns)
     "rbm.h5": "fit-rbm two.h5 --hidden 24 --epochs 1",
-    "grid.h5": "network grid --rows 20 --columns 20",
-    "dense.h5": "network random --nodes 60 --degree 9",
+    "grid.h5": "network grid --grid-rows 20 --grid-columns 20",
+    "dense.h5": "network random --nodes 60 --mean-degree 9",
     "linear.h5": "nherd-train rows.h5",
 }
 RUNS = [

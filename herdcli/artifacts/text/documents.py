@@ -83,7 +83,7 @@ def _corpus_from_table(
     if empty := sum(not text.strip() for text in texts):
         notes.append(f"no text in {empty} of {len(texts)} documents")
     if parts is not None and split is None:
-        notes.append(f"column '{parts}' is no split, because it has values other than train, valid, test or 0, 1, 2")
+        notes.append(f"column '{parts}' is not used as split: it has values other than train, valid, test or 0, 1, 2")
     used = {column, own, parts if split is not None else None}
     if others := [each for each in table if each not in used]:
         notes.append(f"{len(texts)} documents, {len(table)} columns; not used: {', '.join(others[:12])}{' …' if len(others) > 12 else ''}")

@@ -13,7 +13,7 @@ class Request:
 
     fitted: str = unrecorded()
     words: tuple[str, ...] = unrecorded()
-    folds: int = option(whole(2), default=5, metavar="K", help="Number of folds.")
+    folds: int = option(whole(2), default=5, metavar="N", help="Number of folds.")
     requirements: tuple[str, ...] = repeated(
         text(),
         "--require",

@@ -2,7 +2,7 @@
 
     python scripts bench/program/memory results/memory.tsv --write
     python scripts bench/program/memory results/memory.tsv --only em,regress --append
-    python scripts bench/program/memory /tmp/bounds.tsv --rows 1e6 --columns 50 --bounds 250M,500M,1G,2G
+    python scripts bench/program/memory bounds.tsv --rows 1e6 --columns 50 --bounds 250M,500M,1G,2G
 
 The file is Parquet with one row group, columns of float32 (--kind) and a label.  Runs are short: one epoch, a few iterations.  The peak is
 `ru_maxrss` of the child.  The program itself is the peak of the same command with 1,000 rows.  `HELD` has the arrays that a command holds;

@@ -70,7 +70,7 @@ def test_options_without_effect_are_told(small: Path, run: Run, options: tuple[s
         (("--pairs", "--algorithm", "pt"), "--pairs and --algorithm pt exclude each other\nhint: --algorithm pcd"),
         (
             ("--recurrent", "--optimizer", "adam"),
-            "--recurrent and --optimizer exclude each other\nhint: --recurrent learns one model of whole sequences",
+            "--recurrent and --optimizer exclude each other\nhint: --recurrent learns one model of sequences",
         ),
         (
             ("--layers", "3,2", "--visible-units", "words"),

@@ -193,6 +193,6 @@ def test_columns_and_documents_without_a_use_are_reported(tmp_path):
     assert found.notes == (
         "read as latin-1, since it is not UTF-8 (--encoding declares another)",
         "no text in 1 of 2 documents",
-        "column 'part' is no split, because it has values other than train, valid, test or 0, 1, 2",
+        "column 'part' is not used as split: it has values other than train, valid, test or 0, 1, 2",
         "2 documents, 4 columns; not used: title, part",
     )

@@ -148,7 +148,7 @@ def _continue(url: str, part: Path, source: Source, report: Report, patience: Pa
 
 def _append(answer: Any, part: Path, there: int, report: Report) -> None:
     length = "" if "Content-Encoding" in answer.headers else answer.headers.get("Content-Length", "")
-    total = there + int(length) if length.isdigit() else None
+    total = there + int(length) if length.isdecimal() else None
     answer.raw.enforce_content_length = False  # it would drop the last block of an incomplete response
     with part.open("ab" if there else "wb") as file:
         for block in answer.iter_content(BLOCK):

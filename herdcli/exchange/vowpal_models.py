@@ -110,7 +110,7 @@ def _parse_header(lines: Iterator[tuple[int, str]]) -> tuple[int, list[str]]:
     bits, found = 0, list[str]()
     for number, line in lines:
         if line.startswith("bits:"):
-            if not line[5:].isdigit() or not 1 <= int(line[5:]) <= MOST_BITS:
+            if not re.fullmatch("[0-9]{1,2}", line[5:]) or not 1 <= int(line[5:]) <= MOST_BITS:
                 raise DataError(f"line {number} does not say 1 to {MOST_BITS} bits")
             bits = int(line[5:])
         if line.startswith("options:"):

@@ -159,7 +159,7 @@ def array_bytes(random: Random, shape: tuple[int, ...] = (40, 6), changed: bool 
     header = (text.replace("NAME", pick(random, NAMES)) + "\n").encode("latin-1", "replace")
     version = pick(random, ((1, 0),) * 6 + ((2, 0), (3, 0), (0, 0), (9, 9)))
     length = len(header) if random.random() < 0.85 else int(pick(random, (0, 1, len(header) - 3, len(header) + 9, 65535)))
-    size = struct.pack("<H", length % 65536) if version[0] < 2 else struct.pack("<I", length)
+    size = struct.pack("<H", length % 65536) if version[0] < 2 else struct.pack("<I", length % 2**32)
     return b"\x93NUMPY" + bytes(version) + size + header + data
 
 

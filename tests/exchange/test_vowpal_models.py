@@ -111,6 +111,8 @@ def test_what_it_cannot_say_is_refused(tmp_path, run):
         (HEAD.format("") + "5:inf\n", "line 11 has a weight that is not finite\n"),
         (HEAD.format("") + "5:1\n7;2\n", "line 12 is not index:weight\n"),
         (HEAD.format("").replace("bits:10", "bits:99"), "line 5 does not say 1 to 30 bits\n"),
+        (HEAD.format("").replace("bits:10", "bits:¹"), "line 5 does not say 1 to 30 bits\n"),
+        (HEAD.format("").replace("bits:10", "bits:" + "1" * 5000), "line 5 does not say 1 to 30 bits\n"),
         (HEAD.format("").partition(":0")[0][:60], "ends before its weights\nhint: vw --readable_model FILE writes one\n"),
         ("1 | a b\n", "ends before its weights\nhint: vw --readable_model FILE writes one\n"),
     ],

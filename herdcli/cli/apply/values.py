@@ -32,7 +32,7 @@ class _Want(click.Choice):  # type: ignore[type-arg,unused-ignore]
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         name, _, count = str(value).partition(":")
-        if count and f"{name}:N" in self.choices and count.isdigit() and int(count):
+        if count and f"{name}:N" in self.choices and count.isdecimal() and int(count):
             return value
         if count == "N":
             self.fail(f"'{value}' needs a number, as in {name}:100", param, ctx)

@@ -11,7 +11,7 @@ from herdcli.records import dataclass
 
 def _parse_step_sizes(text: str) -> tuple[int, ...]:
     parts = text.split(",")
-    if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
+    if len(parts) != 3 or not all(part.isdecimal() and int(part) for part in parts):
         raise ValueError("is not three whole numbers from 1: of pair, visible and hidden features")
     return tuple(int(part) for part in parts)
 

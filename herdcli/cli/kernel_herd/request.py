@@ -409,7 +409,7 @@ class Request:
     def candidate_count(self) -> int:
         """The number N of --candidates KIND:N.  Raises BadUsage for other values."""
         text = (self.candidates or "").partition(":")[2]
-        if not text.isdigit() or int(text) < 1:
+        if not text.isdecimal() or int(text) < 1:
             raise BadUsage(f"--candidates {self.candidates} needs a number above 0")
         return int(text)
 

@@ -46,7 +46,7 @@ def _format_scale(scale: str | tuple[float, ...]) -> str:
 def _parse_norm(text: str) -> str:
     """Check and return 'exact' or sample:N."""
     kind, _, number = text.partition(":")
-    if text != "exact" and (kind != "sample" or not number.isdigit() or not 1 < int(number) < 1 << 31):
+    if text != "exact" and (kind != "sample" or not number.isdecimal() or not 1 < int(number) < 1 << 31):
         raise ValueError("is neither 'exact' nor sample:N with N above 1")
     return text
 

@@ -59,7 +59,7 @@ def chain_structure(name: str, states: int, mask: Array | None = None) -> ChainS
         return ChainStructure(np.ones(states, dtype=bool), mask != 0)
     kind, _, text = name.partition(":")
     ahead = np.arange(states) - np.arange(states)[:, None]
-    reach = int(text) if text.isdigit() else None
+    reach = int(text) if text.isdecimal() else None
     if kind == "left-to-right" and (reach or not text):
         return ChainStructure(np.arange(states) == 0, (ahead >= 0) & (ahead <= (reach or states)), in_order=True)
     if kind == "banded" and reach:

@@ -138,7 +138,7 @@ def _read_variable(reader: _BIFTokens, name: str) -> list[str]:
             reader.expect("{")
             found = reader.names("}")
             reader.expect(";")
-            if not count.isdigit() or int(count) != len(found) or not found:
+            if not count.isdecimal() or int(count) != len(found) or not found:
                 raise reader.error(f"variable {name} declares {count} states and names {len(found)}")
         else:
             reader.skip_property()

@@ -74,7 +74,7 @@ def parse_embedding(text: str) -> EmbeddingApproximation | None:
     if text == "exact":
         return None
     kind, _, number = text.partition(":")
-    if kind not in KINDS or not number.isdigit() or not 1 < int(number) < 1 << 31:
+    if kind not in KINDS or not number.isdecimal() or not 1 < int(number) < 1 << 31:
         raise ValueError(f"is none of {HINT}, N and R above 1")
     return EmbeddingApproximation(kind, int(number))
 

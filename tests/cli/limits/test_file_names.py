@@ -70,3 +70,12 @@ def test_columns_with_a_line_end_are_quoted(run: Callable, tmp_path: Path, monke
     assert "put names with line ends in double quotes" in ended.err
     assert run("convert", "rows.csv", "--columns", '"a\nb"', "-q", "-o", "x.csv").code == 0
     assert Path("x.csv").read_text() == '"a\nb"\n1\n3\n'
+
+
+@pytest.mark.parametrize(
+    "line", [["kernel-herd", "--embedding", "nystrom:²"], ["kernel-herd", "--embedding", "sample:¹"], ["herd", "--step-sizes", "3,²,1"]]
+)
+def test_raised_digits_are_no_numbers(run: Callable, line: list[str]) -> None:
+    ended = run(line[0], "rows.csv", *line[1:], "-o", "x.h5")
+    assert ended.code == 2
+    assert f"Invalid value for '{line[1]}'" in ended.err

@@ -104,7 +104,7 @@ def parse_wanted(want: str, kind: str, known: tuple[str, ...], counted: str, exa
     Raises BadUsage for a result that the kind does not have.
     """
     name, _, count = want.partition(":")
-    if name == counted and count.isdigit() and int(count):
+    if name == counted and count.isdecimal() and int(count):
         return name, int(count)
     if want not in known:
         raise BadUsage(f"--want {want} is not available for kind {kind}", hint=f"--want {', '.join(known)} or {counted}:{example}")

@@ -104,8 +104,9 @@ def fit_encoding(
     texts  names among `data.columns`.  codes: as in `Recoding`.  most: limit of levels.  Notes report the encoding of each text column.
     """
     levels: dict[str, tuple[str, ...]] = {}
+    marks = MARKS - {"None"} if codes else MARKS  # None is a common name of a state: no damage, no accident
     for name in texts:
-        known = sorted(set((data.columns or {})[name][training].tolist()) - MARKS)
+        known = sorted(set((data.columns or {})[name][training].tolist()) - marks)
         if 2 <= len(known) <= most and 2 * len(known) <= int(training.sum()):
             levels[name] = tuple(known)
         else:
@@ -137,7 +138,8 @@ def apply_encoding(
     missing  the option as typed; "kept": empty cells stay empty; "states": −1 is missing too.  Raises DataError for other empty cells.
     """
     if missing == "drop":
-        data = drop_incomplete_rows(data, [name for name in texts if name in recoding.levels], where=where, note=note)
+        known = [name for name in texts if name in recoding.levels]
+        data = drop_incomplete_rows(data, known, where=where, note=note, levels=recoding.levels)
     elif missing == "mean" or recoding.means:
         data = _fill_missing(data, recoding.means, where, note)
     elif missing is None:
@@ -358,15 +360,17 @@ def _drop_unlabelled(data: Dataset, where: str, note: Tell) -> Dataset:
     return take_rows(data, kept)
 
 
-def drop_incomplete_rows(data: Dataset, texts: list[str], *, where: str, note: Tell) -> Dataset:
-    """Return the rows without missing values, and report how many were dropped."""
+def drop_incomplete_rows(
+    data: Dataset, texts: list[str], *, where: str, note: Tell, levels: dict[str, tuple[str, ...]] | None = None
+) -> Dataset:
+    """Return the rows without missing values, and report how many were dropped; levels of a text column are no missing values."""
     gaps = np.zeros(data.X.shape[0], dtype=bool)
     if data.is_sparse:
         gaps[np.unique(np.searchsorted(data.X.indptr, np.flatnonzero(np.isnan(data.X.data)), side="right") - 1)] = True
     elif data.X.dtype.kind == "f":
         gaps |= np.isnan(data.X).any(axis=1)
     for name in texts:
-        gaps |= np.isin((data.columns or {})[name], sorted(MARKS))
+        gaps |= np.isin((data.columns or {})[name], sorted(MARKS - set((levels or {}).get(name, ()))))
     data = replace(data) if not gaps.any() else take_rows(_report_dropped(data, gaps, where, note), np.flatnonzero(~gaps))
     return _drop_unlabelled(data, where, note)
 

@@ -155,3 +155,14 @@ def test_rows_of_evidence_with_states_that_are_none(herd, tmp_path, rows, messag
     ended = herd("ups-infer", "t.bif", "--evidence-rows", "e.csv", "-o", "m.csv")
     assert ended.code == 65
     assert message in ended.err
+
+
+def test_none_is_the_name_of_a_state(herd, tmp_path):
+    """Networks have states that are called None (no damage); a table of their rows has the same states."""
+    rows = [f"{('None', 'mild', 'severe')[k % 3]},{('yes', 'no')[k // 3 % 2]}" for k in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["damage,wet", *rows, "NA,yes", ""]))
+    for words, told in ((("--algorithm", "bayes"), "1 of 61 rows lack values"), (("--missing", "drop"), "dropped 1 of 61 rows")):
+        ended = herd("fit-mrf", "t.csv", *words, "--split", "1,0,0", "-o", "t.h5")
+        assert ended.code == 0, ended.err
+        assert told in ended.err
+        assert load(str(tmp_path / "t.h5")).value.states == ["None", "mild", "severe", "no", "yes"]

@@ -75,7 +75,8 @@ class CleaningOptions:
         if known is None:
             codes = getattr(self.request, "levels_are_states", False)
             if missing == "drop":
-                data = recoding.drop_incomplete_rows(data, wanted, where=where, note=note)
+                levels = dict.fromkeys(wanted, ("None",)) if codes else None
+                data = recoding.drop_incomplete_rows(data, wanted, where=where, note=note, levels=levels)
             most = recoding.MOST_SYMBOLS if getattr(self.request, "levels_of_all_rows", False) else recoding.MOST_LEVELS
             known = recoding.fit_encoding(
                 data, wanted, self._training_mask(data), missing=missing, where=where, note=note, codes=codes, most=most

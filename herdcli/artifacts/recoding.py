@@ -361,7 +361,7 @@ def _drop_unlabelled(data: Dataset, where: str, note: Tell) -> Dataset:
 
 
 def drop_incomplete_rows(
-    data: Dataset, texts: list[str], *, where: str, note: Tell, levels: dict[str, tuple[str, ...]] | None = None
+    data: Dataset, texts: list[str], *, where: str, note: Tell, levels: Mapping[str, tuple[str, ...]] | None = None
 ) -> Dataset:
     """Return the rows without missing values, and report how many were dropped; levels of a text column are no missing values."""
     gaps = np.zeros(data.X.shape[0], dtype=bool)
